@@ -1,0 +1,5 @@
+"""The engine: text in, table out."""
+
+from wordprob.engine.scorer import Scorer
+
+__all__ = ["Scorer"]

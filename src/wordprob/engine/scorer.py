@@ -1,0 +1,275 @@
+"""The Scorer: the one place that knows the whole path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from wordprob import estimators, plan, words
+from wordprob.align import Cut
+from wordprob.engine.reader import Branch, Job, Reader
+from wordprob.errors import InputError
+from wordprob.table import TextScores, WordTable, unit_size
+from wordprob.types import END, Document, Floats, LanguageModel, Request, Word, WordDefinition
+
+Progress = Callable[[int, int], None]
+Given = Sequence[str] | Sequence[Sequence[str]]
+
+CHUNK = 256
+"""Texts in hand at a time."""
+
+UNDECIDED = 0.01
+"""A row says so when more than this share of what may follow leaves open whether the word has ended."""
+
+NO_START = "no start-of-text token: choose one with bos"
+NO_END = "no end-of-text token"
+
+
+class Scorer:
+    """Scores words with a language model.
+
+    Parameters
+    ----------
+    model
+        Anything that satisfies :class:`wordprob.types.LanguageModel`; :func:`wordprob.load` makes one from a name.
+
+    Examples
+    --------
+    >>> from wordprob.lms.exact import ExactLM
+    >>> table = Scorer(ExactLM.bigram("bow")).score(["She saw the mark saw the mark"], unit="nats")
+    >>> table.to_pandas()[["word", "surprisal", "surprisal_naive"]].round(3).values.tolist()[3]
+    ['mark', 1.514, 0.0]
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self._readers: dict[str, Reader] = {}
+
+    def score(
+        self,
+        texts: str | Iterable[str],
+        words: str | Given = "whitespace",
+        *,
+        unit: str = "bits",
+        ids: Sequence[int | str] | None = None,
+        min_context: int | None = None,
+        progress: Progress | None = None,
+    ) -> WordTable:
+        """Return the surprisal of every word of every text.
+
+        Parameters
+        ----------
+        texts
+            One text or several. They are scored independently and are never changed.
+        words
+            ``whitespace``, ``punctuation``, ``regex:PATTERN``, or the words themselves: a list for each text (or one
+            list for one text).
+        unit
+            ``bits`` or ``nats``.
+        ids
+            Names for the texts; counted from 0 by default.
+        min_context
+            For texts longer than the model's context: how many tokens each word has before it, at least.
+        progress
+            Called with the numbers of texts done and in all.
+        """
+        unit_size(unit)
+        documents = _documents(texts, ids)
+        rule, segmented = _segment(words, documents)
+        reader = self._reader(rule)
+        scored: list[TextScores] = []
+        for low in range(0, len(documents), CHUNK):
+            part = slice(low, low + CHUNK)
+            jobs = reader.read(documents[part], segmented[part], given=not isinstance(words, str))
+            for done in self._ask(jobs, reader, min_context):
+                if progress is not None:
+                    progress(low + done, len(documents))
+            self._follow(jobs, reader)
+            scored += [self._finish(job, reader) for job in jobs]
+        return WordTable.build(scored, self._metadata(rule, words), unit)
+
+    def _reader(self, rule: WordDefinition) -> Reader:
+        if rule.name not in self._readers:
+            self._readers[rule.name] = Reader(self.model, rule)
+        return self._readers[rule.name]
+
+    def _metadata(self, rule: WordDefinition, chosen: str | Given) -> dict[str, str]:
+        from wordprob import __version__
+
+        vocabulary = self.model.tokenizer.vocabulary
+        return {
+            **self.model.metadata,
+            "tokenizer": vocabulary.fingerprint,
+            "words": rule.name if isinstance(chosen, str) else f"given, by {rule.name}",
+            "estimator": "corrected",
+            "start_token": "" if self._start is None else vocabulary.tokens[self._start],
+            "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
+            "wordprob": __version__,
+        }
+
+    @property
+    def _start(self) -> int | None:
+        return self.model.tokenizer.vocabulary.start
+
+    # --- asking the model ---
+
+    def _ask(self, jobs: Sequence[Job], reader: Reader, min_context: int | None) -> Iterator[int]:
+        """Fill in what the model says along the observed texts; yield the number of texts done."""
+        requests: list[Request] = []
+        origin: list[tuple[int, plan.Window]] = []
+        for n, job in enumerate(jobs):
+            self._plan(job, min_context, len(reader.atoms.labels))
+            for window in job.windows:
+                if (request := self._request(job, window)) is not None:
+                    requests.append(request)
+                    origin.append((n, window))
+        left = [sum(n == k for k, _ in origin) for n in range(len(jobs))]
+        done = left.count(0)
+        for k, scores in self.model.score(requests, reader.atoms):
+            n, window = origin[k]
+            job, first = jobs[n], max(window.first, window.low + (self._start is None))
+            rows, known = window.last + 1 - first, min(window.last + 1, len(job.tokens.ids)) - first
+            job.mass[first : first + rows] = scores.mass[:rows]
+            job.target[first : first + known] = scores.target[:known]
+            for branch, logs in zip(job.leaving(window), scores.gathered, strict=True):
+                branch.log_prob = estimators.logsumexp(logs)
+            left[n] -= 1
+            if not left[n]:
+                done += 1
+                yield done
+
+    def _plan(self, job: Job, min_context: int | None, width: int) -> None:
+        count = len(job.tokens.ids)
+        room = None if self.model.max_tokens is None else self.model.max_tokens - (self._start is not None)
+        job.windows = plan.windows(count, job.alignment.stops, room, min_context)
+        job.target = np.full(count, np.nan)
+        job.mass = np.full((count + 1, width), np.nan)
+
+    def _request(self, job: Job, window: plan.Window) -> Request | None:
+        ids = self._head(job, window, window.last + 1)
+        if not ids:
+            return None
+        offset = window.low + (self._start is None)
+        gather = tuple((b.at - offset, b.first) for b in job.leaving(window))
+        return Request(np.array(ids, dtype=np.int64), max(window.first - offset, 0), gather)
+
+    def _head(self, job: Job, window: plan.Window, row: int) -> list[int]:
+        """Return what the model sees before ``row``: the start token and the window's tokens."""
+        start = [] if self._start is None else [self._start]
+        return start + [int(i) for i in job.tokens.ids[window.low : row]]
+
+    def _follow(self, jobs: Sequence[Job], reader: Reader) -> None:
+        """Follow every branch past its first id: log p of the ids after it, and B at its end."""
+        prefixes: list[list[int]] = []
+        steps: list[tuple[Branch, int | None]] = []
+        for job in jobs:
+            for branch in (b for branches in job.branches.values() for b in branches if b.first):
+                head = self._head(job, job.window_of(branch.at), branch.at)
+                off = [branch.first[0], *branch.rest]
+                for k in range(1, len(off) + (branch.boundary is not None)):
+                    prefixes.append(head + off[:k])
+                    steps.append((branch, off[k] if k < len(off) else None))
+        for n, logs in self.model.next_logprobs(prefixes):
+            branch, following = steps[n]
+            if following is not None:
+                branch.log_prob += float(logs[following])
+            elif branch.boundary is not None:
+                branch.log_mass = estimators.logsumexp(logs[reader.members(branch.boundary)])
+
+    # --- the equation ---
+
+    def _finish(self, job: Job, reader: Reader) -> TextScores:
+        stops = job.alignment.stops
+        boundary = np.array([_boundary(job, i, reader) for i in range(len(job.words) + 1)])
+        end = _end(job, reader) if self.model.tokenizer.vocabulary.ends else np.nan
+        scores = estimators.estimate(job.target, stops, boundary, end)
+        unsplit = _unsplit(job)
+        scores.naive[unsplit] = scores.corrected[unsplit] = np.nan
+        firsts = [0, *stops.tolist()[:-1]] if len(stops) else []
+        return TextScores(
+            document=job.document,
+            words=job.words,
+            n_tokens=np.diff(stops, prepend=0).tolist(),
+            context_tokens=[row - job.window_of(row).low for row in firsts],
+            surprisal=scores.corrected,
+            naive=scores.naive,
+            before=scores.before,
+            after=scores.after,
+            notes=["; ".join(dict.fromkeys(self._notes(job, i, scores, reader))) for i in range(len(job.words))],
+            tokens=len(job.tokens.ids),
+            token_log_prob=float(np.sum(job.target)) + end - float(boundary[0]),
+            words_log_prob=_words_log_prob(job, boundary),
+            end=scores.end,
+            note=NO_START if self._start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
+        )
+
+    def _notes(self, job: Job, i: int, scores: estimators.WordScores, reader: Reader) -> Iterator[str]:
+        yield from job.notes[i]
+        if i == 0 and self._start is None:
+            yield NO_START
+        if i + 1 in job.undecided:
+            masses = job.mass[job.row(i + 1), reader.columns(job.undecided[i + 1])]
+            if (share := float(np.exp(estimators.logsumexp(masses)))) > UNDECIDED:
+                yield f"for {share:.0%} of what may follow, the pattern would have to read on"
+        if np.isposinf(scores.corrected[i]):
+            yield "probability zero"
+
+
+def _boundary(job: Job, i: int, reader: Reader) -> float:
+    """Return log B̃ at boundary ``i``."""
+    if i in job.missing:
+        return float("nan")
+    row, labels = job.row(i), job.boundaries[i]
+    observed = 0.0 if labels is None else estimators.logsumexp(job.mass[row, reader.columns(labels)])
+    low = job.row(i - 1) if i else 0
+    taken = float(np.sum(job.target[low:row]))
+    others = [
+        (float(np.sum(job.target[low : b.at])) + b.log_prob - taken, b.log_mass) for b in job.branches.get(i, ())
+    ]
+    return estimators.effective_boundary(observed, others)
+
+
+def _end(job: Job, reader: Reader) -> float:
+    return estimators.logsumexp(job.mass[-1, reader.columns(frozenset({END}))])
+
+
+def _unsplit(job: Job) -> Floats:
+    """Mark the words whose tokens cannot be told from their neighbours'."""
+    crossed = np.array([cut is Cut.SHARED for cut in job.alignment.cuts], dtype=bool)
+    empty = np.array([cut is Cut.EMPTY for cut in job.alignment.cuts], dtype=bool)
+    before = np.concatenate([[False], crossed[:-1]]) if len(crossed) else crossed
+    return crossed | before | empty
+
+
+def _words_log_prob(job: Job, boundary: Floats) -> float:
+    """Return log p of the words from the tokens, whether or not each word has a value of its own."""
+    if not job.words:
+        return 0.0
+    return float(np.sum(job.target[: job.row(len(job.words))])) + float(boundary[-1]) - float(boundary[0])
+
+
+def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
+    found = [texts] if isinstance(texts, str) else list(texts)
+    for n, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
+    names = list(range(len(found))) if ids is None else list(ids)
+    if len(names) != len(found):
+        raise InputError(f"{len(found)} texts but {len(names)} ids; give one for each.")
+    return [Document(name, text) for name, text in zip(names, found, strict=True)]
+
+
+def _segment(chosen: str | Given, documents: Sequence[Document]) -> tuple[WordDefinition, list[list[Word]]]:
+    """Cut all documents into words, and return the rule that says what ends one."""
+    if isinstance(chosen, str):
+        rule = words.define(chosen)
+        found = [rule.segment(d.text) for d in documents]
+        if isinstance(rule, words.Regex) and documents and not any(found) and any(d.text.strip() for d in documents):
+            raise InputError(f"the pattern in '{rule.name}' matches nothing in the {len(documents)} texts given.")
+        return rule, found
+    lists = [chosen] if chosen and all(isinstance(w, str) for w in chosen) else list(chosen)
+    if len(lists) != len(documents):
+        raise InputError(f"{len(documents)} texts but {len(lists)} word lists; give one list for each text.")
+    located = [words.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)]
+    return words.rule_for((d.text for d in documents), located), located

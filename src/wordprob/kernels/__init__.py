@@ -1,0 +1,1 @@
+"""From hidden states to log p(target) and atom log-masses."""

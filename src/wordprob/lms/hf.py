@@ -1,0 +1,347 @@
+"""Any Hugging Face causal language model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordprob import plan
+from wordprob.errors import ModelError, OptionError, UnsupportedError
+from wordprob.kernels import reference
+from wordprob.lms.hf_tokenizer import HFTokenizer, load_tokenizer
+from wordprob.types import Atoms, Floats, Request, Scores
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+BUDGET = 4096
+"""Tokens in a batch, padding included."""
+BRANCHES = 32
+"""Branches that share one run of their trunk."""
+UNLIMITED = 4096
+"""Window for models that declare no limit."""
+
+
+class HFModel:
+    """A causal model and its tokeniser.
+
+    Parameters
+    ----------
+    model
+        A transformers model with a language-modelling head.
+    tokenizer
+        Its tokeniser.
+    metadata
+        Where it came from.
+    """
+
+    def __init__(self, model: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
+        self._model = model.eval()
+        self.tokenizer = tokenizer
+        head = model.get_output_embeddings()
+        self.width = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
+        self.max_tokens = _max_tokens(model.config)
+        self.metadata = dict(metadata)
+        self._head = head if self._head_is_plain(head) else None
+        self._cached = self._cache_is_right()
+
+    # --- the observed path ---
+
+    def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
+        """Yield log p of every next id and the log-mass of every atom, in batches of like length."""
+        import torch
+
+        members = reference.membership(torch.from_numpy(atoms.of), len(atoms.labels)).to(self._model.device)
+        for batch in plan.batches([len(r.ids) for r in requests], BUDGET):
+            with torch.inference_mode():
+                yield from zip(batch, self._score([requests[i] for i in batch], members), strict=True)
+
+    def _score(self, requests: Sequence[Request], members: torch.Tensor) -> list[Scores]:
+        import torch
+
+        ids, mask = self._padded([r.ids.tolist() for r in requests])
+        states = self._states(ids, mask)
+        rows = [(n, j) for n, r in enumerate(requests) for j in range(r.first, len(r.ids))]
+        sequence, position = torch.tensor(rows, device=ids.device).T
+        following = (position + 1).clamp(max=ids.shape[1] - 1)
+        picked, targets = states[sequence, position], ids[sequence, following]
+        target, mass, normaliser = self._masses(picked, targets, members)
+        at = {row: n for n, row in enumerate(rows)}
+        found = []
+        for n, request in enumerate(requests):
+            low, high = at[n, request.first], at[n, len(request.ids) - 1]
+            gathered = [self._at(picked, normaliser, at[n, j], wanted) for j, wanted in request.gather]
+            found.append(Scores(_array(target[low:high]), _array(mass[low : high + 1]), tuple(gathered)))
+        return found
+
+    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return hidden states where the head is a plain linear map, logits where it is anything else."""
+        if self._head is None:
+            return self._model(input_ids=ids, attention_mask=mask).logits  # type: ignore[no-any-return]
+        return self._model.base_model(input_ids=ids, attention_mask=mask)[0]  # type: ignore[no-any-return]
+
+    def _masses(
+        self, picked: torch.Tensor, targets: torch.Tensor, members: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        if self._head is None:
+            return reference.score_logits(picked, targets, members)
+        return reference.score_hidden(picked, self._head.weight, self._head.bias, targets, members)
+
+    def _at(self, picked: torch.Tensor, normaliser: torch.Tensor, row: int, wanted: Sequence[int]) -> Floats:
+        if self._head is None:
+            logits = picked[row][list(wanted)].float()
+        else:
+            bias = None if self._head.bias is None else self._head.bias[list(wanted)]
+            weight = self._head.weight[list(wanted)]
+            logits = (weight @ picked[row] + (0 if bias is None else bias)).float()
+        return _array(logits - normaliser[row])
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        longest = max(len(row) for row in rows)
+        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        return ids.to(self._model.device), mask.to(self._model.device)
+
+    def _head_is_plain(self, head: Any) -> bool:
+        """Check on a few ids that the logits are the head applied to the last hidden state and nothing else."""
+        import torch
+
+        if head is None or not isinstance(head, torch.nn.Linear):
+            return False
+        ids = torch.arange(3, 8, device=self._model.device)[None]
+        with torch.inference_mode():
+            try:
+                hidden = self._model.base_model(input_ids=ids)[0]
+                mine = torch.nn.functional.linear(hidden, head.weight, head.bias).float()
+            except (RuntimeError, TypeError, ValueError):
+                return False
+            whole = self._model(input_ids=ids).logits.float()
+        return mine.shape == whole.shape and torch.allclose(mine, whole, rtol=1e-3, atol=1e-3)
+
+    # --- off the observed path ---
+
+    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Yield the log-distribution after each prefix; what prefixes share is run once where the model keeps a cache."""
+        import torch
+
+        with torch.inference_mode():
+            if not self._cached:
+                yield from self._each(range(len(prefixes)), prefixes)
+                return
+            for trunk, members in plan.trunks(prefixes):
+                if self._fits(len(prefixes[trunk])):
+                    yield from self._from_trunk(prefixes[trunk], members, prefixes)
+                else:
+                    yield from self._each([n for n, _ in members], prefixes)
+
+    def _each(self, chosen: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Run every prefix in full: the readable twin of :meth:`_from_trunk`."""
+        for batch in plan.batches([len(prefixes[n]) for n in chosen], BUDGET):
+            rows = [chosen[k] for k in batch]
+            ids, mask = self._padded([prefixes[n] for n in rows])
+            logits = self._model(input_ids=ids, attention_mask=mask).logits
+            for k, n in enumerate(rows):
+                yield n, _log_softmax(logits[k, len(prefixes[n]) - 1])
+
+    def _from_trunk(
+        self, trunk: Sequence[int], members: Sequence[tuple[int, int]], prefixes: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[int, Floats]]:
+        """Run the trunk once and the members' own ends from its cache.
+
+        ``members`` pairs a prefix with the number of ids it shares with the trunk; at least its last id is run anew.
+        """
+        import torch
+
+        ids, _ = self._padded([trunk])
+        cache = self._model(input_ids=ids, use_cache=True).past_key_values
+        order = sorted(members, key=lambda m: len(prefixes[m[0]]) - m[1])
+        for low in range(0, len(order), BRANCHES):
+            part = [(n, min(shared, len(prefixes[n]) - 1)) for n, shared in order[low : low + BRANCHES]]
+            tails, mask = self._padded([prefixes[n][shared:] for n, shared in part])
+            shared = torch.tensor([s for _, s in part], device=tails.device)[:, None]
+            seen = torch.arange(len(trunk), device=tails.device)[None] < shared
+            own = copy.deepcopy(cache)
+            own.batch_repeat_interleave(len(part))
+            logits = self._model(
+                input_ids=tails,
+                attention_mask=torch.cat([seen.to(mask.dtype), mask], dim=1),
+                position_ids=shared + torch.arange(tails.shape[1], device=tails.device)[None],
+                past_key_values=own,
+                use_cache=True,
+            ).logits
+            for k, (n, s) in enumerate(part):
+                yield n, _log_softmax(logits[k, len(prefixes[n]) - s - 1])
+
+    def _fits(self, trunk: int) -> bool:
+        """A sliding window counts places in the cache, so a trunk longer than it would be seen wrongly."""
+        slides = getattr(self._model.config, "sliding_window", None)
+        return slides is None or trunk < slides
+
+    def _cache_is_right(self) -> bool:
+        """Check on a few ids that running from a cache gives what running in full gives."""
+        import torch
+
+        prefixes = [[3, 4, 5, 6, 7], [3, 4, 7], [3, 4, 5, 7, 6]]
+        with torch.inference_mode():
+            try:
+                cached = dict(self._from_trunk(prefixes[0], [(1, 2), (2, 3)], prefixes))
+            except (AttributeError, RuntimeError, TypeError, ValueError, IndexError):
+                return False
+            whole = dict(self._each([1, 2], prefixes))
+        return all(np.allclose(cached[n], whole[n], rtol=1e-2, atol=1e-2) for n in (1, 2))
+
+
+def _array(values: torch.Tensor) -> Floats:
+    return values.double().cpu().numpy()
+
+
+def _log_softmax(logits: torch.Tensor) -> Floats:
+    import torch
+
+    return _array(torch.log_softmax(logits.float(), dim=-1))
+
+
+def _max_tokens(config: Any) -> int:
+    for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
+        limit = getattr(config, name, None)
+        if isinstance(limit, int) and limit > 0:
+            return limit
+    return UNLIMITED
+
+
+# --- loading -----------------------------------------------------------------------------------------------------
+
+
+def load(
+    source: str | Path,
+    *,
+    name: str | None = None,
+    bos: str | int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    tokenizer: HFTokenizer | None = None,
+) -> HFModel:
+    """Load a causal model from a hub id or a directory."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    where = pick_device(device)
+    options: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": trust_remote_code}
+    with quiet():
+        try:
+            config = AutoConfig.from_pretrained(str(source), **options)
+        except Exception as error:
+            raise _unreadable(source, error, trust_remote_code) from error
+        require_causal(config, source)
+        try:
+            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=pick_dtype(dtype, where), **options)
+        except Exception as error:
+            raise _unreadable(source, error, trust_remote_code) from error
+        tokenizer = tokenizer or load_tokenizer(source, bos, end_ids(model), **options)
+    found = HFModel(model.to(where), tokenizer, {})
+    origin = Path(source).name if Path(source).is_dir() else str(source)
+    found.metadata = describe(model, name or origin, origin, revision or getattr(config, "_commit_hash", None) or "")
+    return found
+
+
+def describe(model: Any, name: str, source: str, revision: str) -> dict[str, str]:
+    """Return what a table should say about a model."""
+    import torch
+    import transformers
+
+    return {
+        "model": name,
+        "source": source,
+        "revision": revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": str(model.device),
+        "transformers": transformers.__version__,
+        "torch": str(torch.__version__),
+    }
+
+
+def end_ids(model: Any) -> list[int]:
+    """Return the end ids that a model's configurations name."""
+    found: list[int] = []
+    for config in (getattr(model, "generation_config", None), model.config):
+        listed = getattr(config, "eos_token_id", None)
+        found += listed if isinstance(listed, list) else [] if listed is None else [listed]
+    return list(dict.fromkeys(int(i) for i in found))
+
+
+def require_causal(config: Any, source: str | Path) -> None:
+    """Refuse models that do not predict the next token from those before it."""
+    kinds = list(getattr(config, "architectures", None) or [])
+    causal = any("CausalLM" in k or k.endswith(("LMHeadModel", "DoubleHeadsModel")) for k in kinds)
+    advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedError(f"{source} is an encoder–decoder model ({config.model_type}); {advice}")
+    if not causal and (any("MaskedLM" in k for k in kinds) or config.model_type in MASKED):
+        raise UnsupportedError(f"{source} is a masked model ({config.model_type}); {advice}")
+
+
+MASKED = ("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
+
+
+def pick_device(device: str) -> str:
+    """Return the torch device for a name, ``auto`` being the best there is."""
+    import torch
+
+    if device not in DEVICES:
+        raise OptionError(f"no device is called '{device}'; use {', '.join(DEVICES)}.")
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if present[name])
+    if not present[device]:
+        raise OptionError(f"this machine has no {device} device that torch can use; try --device cpu.")
+    return device
+
+
+def pick_dtype(dtype: str, device: str) -> Any:
+    """Return the torch dtype for a name, ``auto`` being float32 but on a GPU."""
+    import torch
+
+    if dtype not in DTYPES:
+        raise OptionError(f"no dtype is called '{dtype}'; use {', '.join(DTYPES)}.")
+    if dtype == "auto":
+        return torch.float32 if device != "cuda" else "auto"
+    return getattr(torch, dtype)
+
+
+def _unreadable(source: str | Path, error: Exception, trust_remote_code: bool) -> ModelError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if "trust_remote_code" in str(error) and not trust_remote_code:
+        advice = "It brings its own code; if you trust it, add --trust-remote-code."
+    elif Path(source).is_dir():
+        advice = "The directory needs config.json, the weights (*.safetensors) and the tokeniser's files."
+    else:
+        advice = "Is the name right, and the hub in reach? A local directory or .gguf file works without a network."
+    return ModelError(f"the model {source} could not be loaded: {reason}. {advice}")
+
+
+class quiet:
+    """Keeps transformers' progress bars and advice off the user's screen while loading."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self._level = logging.get_verbosity()
+        self._bars = logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *_: object) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._level)
+        if self._bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,157 @@
+"""Hugging Face tokenisers, fast and slow, behind one face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wordprob import vocab
+from wordprob.errors import ModelError, OptionError
+from wordprob.types import Tokens, Vocabulary
+
+SEPARATORS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
+"""Tokens that stand before a document in training data, where they exist."""
+
+DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]")
+"""Tokens that stand after one."""
+
+TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]")
+"""Tokens that open a turn of a chat; some tokenisers declare one as their BOS."""
+
+
+class HFTokenizer:
+    """A transformers tokeniser with its vocabulary as bytes.
+
+    Parameters
+    ----------
+    tokenizer
+        What ``AutoTokenizer.from_pretrained`` returned.
+    bos
+        The start-of-text token, by its text or id; ``"none"`` for no start token; by default the one that stands
+        before a document in training.
+    ends
+        Further ids that end a document (from the model's configuration).
+    """
+
+    vocabulary: Vocabulary
+
+    def __init__(self, tokenizer: Any, bos: str | int | None = None, ends: Iterable[int] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
+        self._control = _control(tokenizer)
+        start = self._start(bos)
+        if self._backend is not None:
+            self._backend.no_truncation()
+            self._backend.no_padding()
+            self._backend.encode_special_tokens = True
+        final = [*ends, *_ends(tokenizer, self._control)]
+        unknown = tokenizer.unk_token_id
+        self.vocabulary = vocab.build(
+            [str(p) for p in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))],
+            self._ids,
+            added={i: token.content for i, token in tokenizer.added_tokens_decoder.items()},
+            control=self._control - {unknown},
+            start=start,
+            ends=[i for i in dict.fromkeys(final) if i < len(tokenizer)],
+            unknown=None if unknown in final else unknown,
+        )
+        if not any(self.vocabulary.pieces):
+            raise ModelError("the tokeniser has no tokens that stand for text.")
+
+    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokenise each text, without special tokens; text that looks like one is text."""
+        if self._backend is None:
+            return [vocab.byte_spans(t, np.array(self._ids(t), dtype=np.int64), self.vocabulary, None) for t in texts]
+        encoded = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        return [self._spans(t, e) for t, e in zip(texts, encoded, strict=True)]
+
+    def _spans(self, text: str, encoding: Any) -> Tokens:
+        ids = np.array(encoding.ids, dtype=np.int64)
+        return vocab.byte_spans(text, ids, self.vocabulary, lambda: encoding.offsets)
+
+    def _ids(self, text: str) -> list[int]:
+        if self._backend is not None:
+            return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return list(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+    def _start(self, bos: str | int | None) -> int | None:
+        if bos is None:
+            return _document_start(self._tokenizer, self._control)
+        if bos == "none":
+            return None
+        found = bos if isinstance(bos, int) else self._tokenizer.get_vocab().get(bos)
+        if found is None or not 0 <= found < len(self._tokenizer):
+            known = [self._tokenizer.convert_ids_to_tokens(i) for i in sorted(self._control)][:20]
+            raise OptionError(f"the tokeniser has no token {bos!r} to start with. Its control tokens: {', '.join(known)}")
+        return int(found)
+
+
+def _control(tokenizer: Any) -> set[int]:
+    added = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return {int(i) for i in {*added, *tokenizer.all_special_ids} if i is not None and i < len(tokenizer)}
+
+
+def _known(tokenizer: Any, names: Iterable[str], control: set[int]) -> list[int]:
+    table = tokenizer.get_vocab()
+    return [table[name] for name in names if table.get(name) in control]
+
+
+def _document_start(tokenizer: Any, control: set[int]) -> int | None:
+    """Return the token that stands before a document: not always the declared BOS.
+
+    First what the tokeniser itself puts in front; then a separator it knows; then its BOS or EOS, unless that opens
+    a turn of a chat.
+    """
+    front = tokenizer("a")["input_ids"]
+    if len(front) > 1 and front[0] in control:
+        return int(front[0])
+    if found := _known(tokenizer, SEPARATORS, control):
+        return found[0]
+    turns = {tokenizer.get_vocab().get(name) for name in TURNS}
+    declared = [i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None and i not in turns]
+    return int(declared[0]) if declared else None
+
+
+def _ends(tokenizer: Any, control: set[int]) -> list[int]:
+    declared = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
+    return [*declared, *_known(tokenizer, DOCUMENT_ENDS, control)]
+
+
+def generation_ends(directory: Path) -> list[int]:
+    """Return the end ids that a model directory's configuration files name."""
+    import json
+
+    found: list[int] = []
+    for name in ("generation_config.json", "config.json"):
+        if (directory / name).is_file():
+            listed = json.loads((directory / name).read_text(encoding="utf-8")).get("eos_token_id")
+            found += listed if isinstance(listed, list) else [] if listed is None else [listed]
+    return list(dict.fromkeys(int(i) for i in found))
+
+
+def load_tokenizer(
+    source: str | Path,
+    bos: str | int | None = None,
+    ends: Iterable[int] = (),
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> HFTokenizer:
+    """Load a tokeniser from a hub id or a directory."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(source), revision=revision or "main", trust_remote_code=trust_remote_code, **options
+        )
+    except Exception as error:
+        raise ModelError(f"no tokeniser could be loaded from {source}: {_first_line(error)}") from error
+    return HFTokenizer(tokenizer, bos, ends)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,41 @@
+"""From a name to a scorer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wordprob.engine import Scorer
+from wordprob.lms import DEFAULT, open_model
+
+
+def load(
+    model: str | Path = DEFAULT,
+    *,
+    bos: str | int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> Scorer:
+    """Open a model and return a scorer for it.
+
+    Parameters
+    ----------
+    model
+        A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, or a ``.gguf`` file.
+    bos
+        The start-of-text token, by its text or id, or ``"none"``; by default the one that stands before a document.
+    device
+        ``auto``, ``cpu``, ``cuda`` or ``mps``.
+    dtype
+        ``auto`` (float32, or the checkpoint's own on a GPU), ``float32``, ``bfloat16`` or ``float16``.
+    revision
+        Branch, tag or commit on the hub.
+    trust_remote_code
+        Run code that comes with the model. Off unless asked for.
+    """
+    return Scorer(
+        open_model(
+            model, bos=bos, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
+        )
+    )

@@ -1,0 +1,101 @@
+"""What the model is asked: windows over long texts, batches of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.types import Ints
+
+
+class Window(NamedTuple):
+    """The model sees tokens ``low … last - 1`` and answers for rows ``first … last``.
+
+    Row ``j`` is the distribution over token ``j`` given the tokens before it; row ``len(tokens)`` is the end.
+    """
+
+    low: int
+    first: int
+    last: int
+
+
+def windows(length: int, stops: Ints, room: int | None, min_context: int | None = None) -> list[Window]:
+    """Cover rows ``0 … length`` with windows of at most ``room`` tokens.
+
+    Every row after the first window has at least ``min_context`` tokens before it (default half the room), and cuts
+    fall where words end, so that a word's tokens are scored together when it fits.
+
+    Parameters
+    ----------
+    length
+        Number of tokens of the text.
+    stops
+        Token counts at which words end.
+    room
+        How many text tokens the model can take at once; ``None`` for no limit.
+    """
+    if room is None or length <= room:
+        return [Window(0, 0, length)]
+    context = room // 2 if min_context is None else min(max(min_context, 1), room - 1)
+    found, low, first = [], 0, 0
+    while low + room < length:
+        cut = _cut_before(low + room + 1, stops, first + 1)
+        found.append(Window(low, first, cut - 1))
+        first, low = cut, cut - context
+    return [*found, Window(low, first, length)]
+
+
+def _cut_before(limit: int, stops: Ints, least: int) -> int:
+    """Return the last word end at or before ``limit``, or ``limit`` itself inside a word longer than the window."""
+    k = int(np.searchsorted(stops, limit, side="right")) - 1
+    return int(stops[k]) if k >= 0 and stops[k] >= least else limit
+
+
+def batches(lengths: Sequence[int], budget: int, most: int = 256) -> list[list[int]]:
+    """Group indices so that a batch, padded to its longest member, stays within ``budget`` tokens.
+
+    Longest first: if memory is short, it shows at once.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    found: list[list[int]] = []
+    longest = 0
+    for i in order:
+        if found and (len(found[-1]) + 1) * longest <= budget and len(found[-1]) < most:
+            found[-1].append(i)
+        else:
+            found.append([i])
+            longest = lengths[i]
+    return found
+
+
+def trunks(prefixes: Sequence[Sequence[int]]) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Group prefixes that share most of their beginning.
+
+    Returns, for each group, the index of its longest member (the trunk) and every member with the number of ids it
+    shares with the trunk.
+    """
+    order = sorted(range(len(prefixes)), key=lambda n: tuple(prefixes[n]))
+    groups: list[list[int]] = []
+    for k, n in enumerate(order):
+        near = k and 2 * common(prefixes[order[k - 1]], prefixes[n]) >= min(len(prefixes[order[k - 1]]), len(prefixes[n]))
+        if near:
+            groups[-1].append(n)
+        else:
+            groups.append([n])
+    found = []
+    for group in groups:
+        trunk = max(group, key=lambda n: len(prefixes[n]))
+        found.append((trunk, [(n, common(prefixes[trunk], prefixes[n])) for n in group]))
+    return found
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many ids two sequences begin with in common."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

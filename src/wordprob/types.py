@@ -1,0 +1,207 @@
+"""The nouns: small frozen records and the protocols that the rooms meet on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Label = str
+"""What a token begins with, as far as a word definition cares; equal labels form an atom."""
+
+END: Label = "end"
+UNREACHABLE: Label = "unreachable"
+SPACE: Label = "space"
+CONTINUES: Label = "continues"
+"""Combining marks, joiners and the inner bytes of a character: they never begin anything."""
+
+
+class Document(NamedTuple):
+    """One text and the name it goes by."""
+
+    id: int | str
+    text: str
+
+
+class Word(NamedTuple):
+    """A word and where it stands, in characters of the user's string."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the tokeniser made of one text.
+
+    ``starts`` and ``ends`` are byte offsets into the text's UTF-8 form. A token may reach beyond the text's
+    end (an end-of-word mark that stands for a space nobody typed). ``exact`` says that the tokens' bytes are the
+    text's bytes; otherwise the tokeniser rewrote the text and the spans are its own account of it.
+    """
+
+    ids: Ints
+    starts: Ints
+    ends: Ints
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Every token as bytes, whatever its tokeniser's convention.
+
+    Attributes
+    ----------
+    pieces
+        Bytes of each token; ``None`` for control tokens, which stand for no text.
+    convention
+        How the tokeniser writes pieces: ``byte-level``, ``metaspace``, ``</w>``, ``@@``, ``##`` or ``plain``.
+    family
+        ``bow`` or ``eow``: where white space goes, into the token after it or the one before it; ``none`` if
+        tokens hold no white space at all.
+    marked
+        Tokens that end a pre-token by a mark that is not text (``</w>``, the absence of ``@@``).
+    mark_is_space
+        Whether such a mark always stands for white space or the end (``@@``), or also for a switch to
+        punctuation (``</w>`` of a tokeniser that splits punctuation first).
+    spaced
+        Tokens that begin a pre-token by a mark that is not text (the absence of ``##``).
+    first_word_marked
+        Whether the first word of a text gets the mark that other words get.
+    start, ends
+        The document-start id, and every id that ends a document.
+    """
+
+    pieces: tuple[bytes | None, ...]
+    convention: str
+    family: str
+    marked: NDArray[np.bool_]
+    spaced: NDArray[np.bool_]
+    mark_is_space: bool
+    first_word_marked: bool
+    lossy: bool
+    start: int | None
+    ends: tuple[int, ...]
+    unknown: int | None
+    fingerprint: str
+    tokens: tuple[str, ...] = field(repr=False, default=())
+
+    @property
+    def size(self) -> int:
+        """Number of ids the tokeniser knows."""
+        return len(self.pieces)
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """The vocabulary cut into disjoint classes: ``of[id]`` is an index into ``labels``."""
+
+    labels: tuple[Label, ...]
+    of: Ints
+
+    def columns(self, chosen: frozenset[Label]) -> list[int]:
+        """Indices of the atoms in ``chosen``."""
+        return [i for i, label in enumerate(self.labels) if label in chosen]
+
+    def sizes(self) -> dict[Label, int]:
+        """Number of tokens in each atom."""
+        counts = np.bincount(self.of, minlength=len(self.labels))
+        return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+
+
+class WordDefinition(Protocol):
+    """A deterministic way to cut a string into words, and what it says about boundaries."""
+
+    name: str
+
+    def segment(self, text: str) -> list[Word]:
+        """Cut ``text`` into words."""
+
+    def label(self, opening: str) -> Label:
+        """Classify a token by the first characters of its text."""
+
+    def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
+        """Return the labels that, coming right after ``word`` (itself after ``left``), end it for certain.
+
+        ``closed`` says that the tokeniser closed a pre-token here without telling whether white space follows.
+        """
+
+    def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
+        """Return the labels after which one would have to read on to know."""
+
+    def splits(self, text: str) -> list[int]:
+        """Positions strictly inside ``text`` where a word certainly ends."""
+
+
+class Spelling(NamedTuple):
+    """One way the tokeniser writes a word (with the separators before it).
+
+    ``boundary`` holds the labels whose mass is B after it; ``None`` means B = 1: its last token
+    already holds what ends the word.
+    """
+
+    ids: tuple[int, ...]
+    boundary: frozenset[Label] | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """One row of token ids for a model, with extra ids to look at.
+
+    Row ``j`` of the answer is the distribution after ``ids[: j + 1]``; rows before ``first`` are not needed.
+    ``gather`` lists pairs of a row and the ids whose log-probabilities there are wanted.
+    """
+
+    ids: Ints
+    first: int = 0
+    gather: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model's answer to a request, natural logarithms.
+
+    Attributes
+    ----------
+    target
+        ``[R - 1]``: log p of the next id of the request, for rows ``first`` … last but one.
+    mass
+        ``[R, K]``: log-mass of every atom, for rows ``first`` … last.
+    gathered
+        One array for each entry of ``Request.gather``.
+    """
+
+    target: Floats
+    mass: Floats
+    gathered: tuple[Floats, ...] = ()
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text to ids with byte spans, and the vocabulary behind it."""
+
+    vocabulary: Vocabulary
+
+    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokenise each text, without special tokens."""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """The seam to whatever computes probabilities: two methods."""
+
+    tokenizer: Tokenizer
+    max_tokens: int | None
+    width: int
+    metadata: Mapping[str, str]
+
+    def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
+        """Yield ``(index of the request, its scores)`` in any order."""
+
+    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Yield ``(index of the prefix, log p of every id after it)`` in any order; shared prefixes are run once."""

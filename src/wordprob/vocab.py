@@ -1,0 +1,271 @@
+"""Every token as bytes, and the vocabulary cut into atoms.
+
+Tokenisers write their pieces in a handful of conventions. Which one is at hand is read off the pieces themselves, then
+checked on real text: the bytes of a text's tokens must be the text's bytes. What a tokeniser does with first words,
+with punctuation and with white space is found by asking it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Atoms, Ints, Label, Tokens, Vocabulary, WordDefinition
+
+METASPACE = "▁"
+PROBES = ("mark", "She saw the mark.", "a b", "It is a test (of sorts), isn't it?", "wall wall, wall")
+Encode = Callable[[str], Sequence[int]]
+Offsets = Callable[[], Sequence[tuple[int, int]]]
+
+
+# --- pieces to bytes ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def byte_alphabet() -> dict[str, int]:
+    """Return the printable stand-ins that byte-level tokenisers write bytes with.
+
+    Bytes that print keep their own character; the other 68 take the code points from 256 on, in order.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(hidden)}
+
+
+def convention_of(pieces: Collection[str]) -> str:
+    """Tell how these pieces are written, by what most of them look like."""
+    few = max(1, len(pieces) // 50)
+    if sum(p.endswith("</w>") for p in pieces) > few:
+        return "</w>"
+    if sum(p.endswith("@@") for p in pieces) > few:
+        return "@@"
+    if sum(p.startswith("##") for p in pieces) > few:
+        return "##"
+    if sum(p.startswith(METASPACE) or p.endswith(METASPACE) for p in pieces) > few:
+        return "metaspace"
+    alphabet = byte_alphabet()
+    if sum("Ġ" in p for p in pieces) > few and all(c in alphabet for p in pieces for c in p):
+        return "byte-level"
+    return "plain"
+
+
+def piece_bytes(piece: str, convention: str) -> bytes:
+    """Return the bytes a piece stands for.
+
+    >>> piece_bytes("Ġcaf", "byte-level"), piece_bytes("▁caf", "metaspace"), piece_bytes("<0xC3>", "metaspace")
+    (b' caf', b' caf', b'\\xc3')
+    """
+    if convention == "byte-level":
+        return bytes(byte_alphabet()[c] for c in piece)
+    if convention == "metaspace":
+        if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+            return bytes([int(piece[3:5], 16)])
+        return piece.replace(METASPACE, " ").encode()
+    if convention == "##":
+        return piece.removeprefix("##").encode()
+    return piece.removesuffix(convention).encode() if convention in ("</w>", "@@") else piece.encode()
+
+
+def family_of(pieces: Iterable[bytes | None], convention: str) -> str:
+    """Tell whether tokens take white space in front (``bow``), behind (``eow``) or not at all (``none``)."""
+    if convention in ("</w>", "@@"):
+        return "eow"
+    if convention == "##":
+        return "bow"
+    texts = [p for p in pieces if p and p.strip()]
+    before, behind = sum(p[:1] == b" " for p in texts), sum(p[-1:] == b" " for p in texts)
+    if before == behind == 0:
+        return "none"
+    return "bow" if before >= behind else "eow"
+
+
+# --- asking the tokeniser ----------------------------------------------------------------------------------------
+
+
+def build(
+    pieces: Sequence[str],
+    encode: Encode,
+    *,
+    added: Mapping[int, str],
+    control: Collection[int],
+    start: int | None,
+    ends: Sequence[int],
+    unknown: int | None = None,
+) -> Vocabulary:
+    """Put a tokeniser's pieces and its own answers together.
+
+    Parameters
+    ----------
+    pieces
+        The tokeniser's spelling of every id.
+    encode
+        Text to ids, without special tokens.
+    added
+        Ids whose content is plain text whatever the convention.
+    control
+        Ids that stand for no text.
+    start, ends, unknown
+        The document-start id, the ids that end a document, and the id for what cannot be written.
+    """
+    silent = {*control, *ends, unknown}
+    convention = convention_of({p for i, p in enumerate(pieces) if i not in added and i not in silent})
+    texts = tuple(
+        None if i in silent else added[i].encode() if i in added else piece_bytes(p, convention)
+        for i, p in enumerate(pieces)
+    )
+    marks = _marks(pieces, convention, control)
+    spaced = np.array([convention == "##" and not p.startswith("##") for p in pieces])
+    answers = [(probe, encode(probe)) for probe in PROBES]
+    return Vocabulary(
+        pieces=texts,
+        convention=convention,
+        family=family_of(texts, convention),
+        marked=marks,
+        spaced=spaced,
+        mark_is_space=_mark_is_space(encode, marks),
+        first_word_marked=_first_word_marked(texts, encode),
+        lossy=any(_joined(texts, ids).strip() != probe.encode() for probe, ids in answers),
+        start=start,
+        ends=tuple(dict.fromkeys(ends)),
+        unknown=unknown,
+        fingerprint=fingerprint(pieces, [ids for _, ids in answers]),
+        tokens=tuple(pieces),
+    )
+
+
+def _marks(pieces: Sequence[str], convention: str, control: Collection[int]) -> NDArray[np.bool_]:
+    if convention == "</w>":
+        marked = [p.endswith("</w>") for p in pieces]
+    elif convention == "@@":
+        marked = [not p.endswith("@@") for p in pieces]
+    else:
+        marked = [False] * len(pieces)
+    return np.array([m and i not in control for i, m in enumerate(marked)])
+
+
+def _joined(pieces: Sequence[bytes | None], ids: Sequence[int]) -> bytes:
+    return b"".join(pieces[i] or b"" for i in ids)
+
+
+def _mark_is_space(encode: Encode, marked: NDArray[np.bool_]) -> bool:
+    """A mark that also stands before a full stop is no sign of white space."""
+    return not any(bool(marked[i]) for i in list(encode("mark.mark"))[:-1])
+
+
+def _first_word_marked(pieces: Sequence[bytes | None], encode: Encode) -> bool:
+    first = [_joined(pieces, encode(word)) for word in ("mark", "a", "The", "2")]
+    return any(first) and all(text.startswith(b" ") for text in first if text)
+
+
+def fingerprint(pieces: Sequence[str], answers: Iterable[Sequence[int]]) -> str:
+    """Return a short digest of a vocabulary and of what the tokeniser does with the probe texts."""
+    digest = hashlib.sha256("\n".join(pieces).encode("utf-8", "surrogatepass"))
+    for ids in answers:
+        digest.update(np.asarray(ids, dtype=np.int64).tobytes())
+    return digest.hexdigest()[:16]
+
+
+# --- spans -------------------------------------------------------------------------------------------------------
+
+
+def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | None) -> Tokens:
+    """Find where each token stands in ``text``, in bytes of its UTF-8 form.
+
+    The tokens' own bytes settle it when they add up to the text, a dummy space in front allowed for. Otherwise the
+    tokeniser rewrote the text: its character offsets are taken, or, where it has none, its pieces are
+    looked for one after another.
+    """
+    pieces = [vocabulary.pieces[i] or b"" for i in ids.tolist()]
+    data, whole = text.encode("utf-8", "surrogatepass"), b"".join(pieces)
+    dummy = 1 if whole == b" " + data else 0
+    if whole[dummy:] == data or (whole.startswith(data) and whole[len(data) :] == b" "):
+        ends = np.cumsum([len(p) for p in pieces], dtype=np.int64) - dummy
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(pieces)]
+        return Tokens(ids, np.maximum(starts, 0), ends, exact=not vocabulary.marked.any())
+    if offsets is not None:
+        at = np.concatenate([[0], np.cumsum([len(c.encode("utf-8", "surrogatepass")) for c in text], dtype=np.int64)])
+        spans = np.asarray(offsets(), dtype=np.int64).reshape(-1, 2)
+        return Tokens(ids, at[spans[:, 0]], at[spans[:, 1]], exact=False)
+    return _search(text, ids, pieces)
+
+
+def _search(text: str, ids: Ints, pieces: Sequence[bytes]) -> Tokens:
+    """Look for the pieces one after another; an unknown one takes what lies before the next found."""
+    data, at, spans = text.encode("utf-8", "surrogatepass"), 0, []
+    for piece in pieces:
+        found = data.find(piece, at) if piece.strip() else -1
+        blank = data[at:found].strip() if found >= 0 else b"?"
+        begin = found if found >= 0 and (not blank or not spans or spans[-1][0] == spans[-1][1]) else at
+        end = begin + (len(piece) if begin == found else 0)
+        spans.append((begin, end))
+        at = end
+    array = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    return Tokens(ids, array[:, 0], array[:, 1], exact=False)
+
+
+# --- atoms -------------------------------------------------------------------------------------------------------
+
+
+def atoms(vocabulary: Vocabulary, definition: WordDefinition, width: int | None = None) -> Atoms:
+    """Partition ids ``0 … width - 1`` by how ``definition`` classifies what each token begins with.
+
+    Ids beyond the tokeniser and control tokens are unreachable, unless they end the text.
+    """
+    label = _Labeller(definition)
+    width = vocabulary.size if width is None else width
+    labels = [UNREACHABLE] * max(width, vocabulary.size)
+    for i, piece in enumerate(vocabulary.pieces):
+        if piece:
+            labels[i] = SPACE if vocabulary.spaced[i] and label.leads(piece) else label(piece)
+        elif i == vocabulary.unknown:
+            labels[i] = definition.label("x")
+    for i in vocabulary.ends:
+        labels[i] = END
+    names = sorted(set(labels[:width]) | {END, UNREACHABLE})
+    index = {name: k for k, name in enumerate(names)}
+    return Atoms(tuple(names), np.array([index[name] for name in labels[:width]], dtype=np.int64))
+
+
+class _Labeller:
+    """Labels bytes by their first two characters; a cut-off first character by what it can most often become."""
+
+    def __init__(self, definition: WordDefinition) -> None:
+        self._label = lru_cache(maxsize=None)(definition.label)
+        self._partial = lru_cache(maxsize=None)(self._majority)
+
+    def __call__(self, piece: bytes) -> Label:
+        if 0x80 <= piece[0] < 0xC0:
+            return CONTINUES
+        opening = piece[:8].decode("utf-8", "ignore")[:2]
+        complete = len(opening) > 0 and piece.startswith(opening[0].encode())
+        return self._label(opening) if complete else self._partial(piece)
+
+    def leads(self, piece: bytes) -> bool:
+        """Say whether a piece that begins a pre-token is usually written after white space."""
+        return self(piece) in ("letter", "open")
+
+    def _majority(self, piece: bytes) -> Label:
+        votes: dict[Label, int] = {}
+        for char in completions(piece):
+            name = self._label(char)
+            votes[name] = votes.get(name, 0) + 1
+        return max(votes, key=lambda name: votes[name]) if votes else CONTINUES
+
+
+def completions(piece: bytes) -> Iterable[str]:
+    """Yield the characters whose UTF-8 form begins with these bytes (at most some thousands of them)."""
+    length = 2 if piece[0] < 0xE0 else 3 if piece[0] < 0xF0 else 4
+    missing = length - len(piece)
+    if not 0 < missing < 4 or piece[0] > 0xF4:
+        return
+    step = 1 if missing < 3 else 16
+    for tail in range(0, 64**missing, step):
+        rest = bytes(0x80 | (tail >> (6 * k)) & 0x3F for k in reversed(range(missing)))
+        try:
+            yield (piece + rest).decode()
+        except UnicodeDecodeError:
+            continue
