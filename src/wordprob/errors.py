@@ -59,7 +59,7 @@ class DownloadError(ModelError):
 
 
 class UnsupportedError(WordprobError):
-    """This model or tokeniser cannot give what was asked for."""
+    """Asked for something that the model or tokeniser cannot give."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

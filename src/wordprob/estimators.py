@@ -83,11 +83,13 @@ def estimate(target: Floats, stops: Ints, boundary: Floats, end: float) -> WordS
         log p(end) after the last token.
     """
     edges = np.concatenate([[0], stops])
-    naive = -sums(target, edges)
+    naive = 0.0 - sums(target, edges)
     before, after = 0.0 - boundary[:-1], 0.0 - boundary[1:]
     end_naive = -float(sums(target, np.array([edges[-1], len(target)]))[0]) - end
+    with np.errstate(invalid="ignore"):  # what has no probability has no surprisal either
+        corrected = naive + after - before
     return WordScores(
-        corrected=naive + after - before,
+        corrected=corrected,
         naive=naive,
         before=before,
         after=after,

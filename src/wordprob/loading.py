@@ -35,7 +35,5 @@ def load(
         Run code that comes with the model. Off unless asked for.
     """
     return Scorer(
-        open_model(
-            model, bos=bos, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
-        )
+        open_model(model, bos=bos, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code)
     )

@@ -79,7 +79,9 @@ def trunks(prefixes: Sequence[Sequence[int]]) -> list[tuple[int, list[tuple[int,
     order = sorted(range(len(prefixes)), key=lambda n: tuple(prefixes[n]))
     groups: list[list[int]] = []
     for k, n in enumerate(order):
-        near = k and 2 * common(prefixes[order[k - 1]], prefixes[n]) >= min(len(prefixes[order[k - 1]]), len(prefixes[n]))
+        near = k and 2 * common(prefixes[order[k - 1]], prefixes[n]) >= min(
+            len(prefixes[order[k - 1]]), len(prefixes[n])
+        )
         if near:
             groups[-1].append(n)
         else:

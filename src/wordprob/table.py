@@ -56,7 +56,7 @@ TEXT_COLUMNS: dict[str, str] = {
     "bits_per_character": "the same for each character",
     "bits_per_byte": "the same for each byte of UTF-8",
     "perplexity": "2 to the power of bits_per_word",
-    "conservation": "what is left when the words and the end are taken from the tokens, nats; near 0 or something is wrong",
+    "conservation": "words and end less the tokens, in nats: near 0, or something is wrong",
     "note": "why a value is missing",
 }
 """The columns of the summary by text."""
@@ -131,16 +131,13 @@ class WordTable:
         return self._frame.copy()
 
     def texts(self) -> pd.DataFrame:
-        """Return a row for each text, blank ones too: sizes, log p(text), its end, bits per word, character and byte."""
+        """Return a row for each text, blank ones too: sizes, log p(text), its end, bits per word and byte."""
         return self._texts.copy()
 
     def missing(self) -> dict[str, int]:
         """Count the words without a surprisal, by reason."""
-        notes = self._frame.loc[self._frame["surprisal"].isna(), "note"] if len(self) else []
-        counts: dict[str, int] = {}
-        for note in notes:
-            counts[note] = counts.get(note, 0) + 1
-        return counts
+        notes = self._frame.loc[self._frame["surprisal"].isna(), "note"]
+        return {str(note): int(count) for note, count in notes.value_counts().items()}
 
     def write(self, path: str | Path, format: str | None = None, force: bool = False) -> Path:
         """Write the words to a file, whole or not at all.
@@ -294,7 +291,7 @@ def write_whole(path: Path, write: Any) -> None:
     try:
         write(aside)
         aside.chmod(0o666 & ~_umask())
-        os.replace(aside, path)
+        aside.replace(path)
     except OSError as error:
         raise OutputError(f"{path} could not be written: {error.strerror or error}") from error
     finally:

@@ -54,10 +54,10 @@ def convention_of(pieces: Collection[str]) -> str:
 
 
 def piece_bytes(piece: str, convention: str) -> bytes:
-    """Return the bytes a piece stands for.
+    r"""Return the bytes a piece stands for.
 
     >>> piece_bytes("Ġcaf", "byte-level"), piece_bytes("▁caf", "metaspace"), piece_bytes("<0xC3>", "metaspace")
-    (b' caf', b' caf', b'\\xc3')
+    (b' caf', b' caf', b'\xc3')
     """
     if convention == "byte-level":
         return bytes(byte_alphabet()[c] for c in piece)
@@ -195,7 +195,8 @@ def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | 
 
 def _search(text: str, ids: Ints, pieces: Sequence[bytes]) -> Tokens:
     """Look for the pieces one after another; an unknown one takes what lies before the next found."""
-    data, at, spans = text.encode("utf-8", "surrogatepass"), 0, []
+    data, at = text.encode("utf-8", "surrogatepass"), 0
+    spans: list[tuple[int, int]] = []
     for piece in pieces:
         found = data.find(piece, at) if piece.strip() else -1
         blank = data[at:found].strip() if found >= 0 else b"?"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import regex
 
@@ -84,11 +85,7 @@ class _Builtin:
 
     def splits(self, text: str) -> list[int]:
         """Positions strictly inside ``text`` where a word certainly ends."""
-        return [
-            i
-            for i in range(1, len(text))
-            if not text[i - 1].isspace() and self._ends("", text[:i], kind(text[i]))
-        ]
+        return [i for i in range(1, len(text)) if not text[i - 1].isspace() and self._ends("", text[:i], kind(text[i]))]
 
     def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
         """Return the labels that end ``word``."""
@@ -133,7 +130,7 @@ class Punctuation(_Builtin):
     def segment(self, text: str) -> list[Word]:
         """Cut wherever the rule says that a word ends, and drop the white space."""
         cuts = [0, *(i for i in range(1, len(text)) if self._cut(text, i)), len(text)]
-        pieces = ((text[a:b], a, b) for a, b in zip(cuts, cuts[1:], strict=False))
+        pieces = ((text[a:b], a, b) for a, b in pairwise(cuts))
         return [Word(piece, a, b) for piece, a, b in pieces if piece and not piece[0].isspace()]
 
     def _cut(self, text: str, i: int) -> bool:
@@ -175,10 +172,12 @@ class Regex:
             self._pattern = regex.compile(pattern)
         except regex.error as error:
             raise OptionError(
-                f"'{pattern}' is not a regular expression: {error}. Try --words 'regex:[\\w]+' or quote it for the shell."
+                f"'{pattern}' is not a regular expression: {error}. A valid one: --words 'regex:[\\w]+' (in quotes)."
             ) from None
         if self._pattern.match(""):
-            raise OptionError(f"the pattern '{pattern}' matches nothing at all (the empty string); use + where it has *.")
+            raise OptionError(
+                f"the pattern '{pattern}' matches nothing at all (the empty string); use + where it has *."
+            )
         signs = dict.fromkeys(c for c in pattern if not c.isspace() and c not in r"\[](){}|*+^$")
         self._frames = [f.replace("x", s) for s in "a1" for f in ("□", "x□", "x□x", "□x", "xx□")]
         self._frames += [f.replace("s", s) for s in signs for f in ("s□", "□s", "as□", "a□s", "as□a")]

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from wordprob import __version__
+from wordprob._version import __version__
 from wordprob.errors import WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -10,7 +10,7 @@ import click
 
 from wordprob.cli.options import model_options, read_lines, read_utf8
 from wordprob.errors import InputError, OptionError
-from wordprob.table import COLUMNS, FORMATS, NUMBERS, UNITS, check_output, write_whole
+from wordprob.table import FORMATS, NUMBERS, UNITS, check_output, write_whole
 
 if TYPE_CHECKING:
     from wordprob.table import WordTable
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format.")
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format, whatever the ending.")
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary by text here (TSV).")
-@click.option("--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context.")
+@click.option(
+    "--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context."
+)
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @model_options
 def score(
@@ -109,8 +111,8 @@ def _words(words: str, texts: list[str]) -> str | list[list[str]]:
     found = [next(lists, None) if text.strip() else [] for text in texts]
     if None in found or next(lists, None) is not None:
         raise InputError(
-            f"{sum(bool(t.strip()) for t in texts)} texts that are not blank but {sum(map(bool, blocks))} lists of words "
-            f"in {words.removeprefix('list:')}; put one word on each line and a blank line between texts."
+            f"{sum(bool(t.strip()) for t in texts)} texts that are not blank but {sum(map(bool, blocks))} lists of "
+            f"words in {words.removeprefix('list:')}; put one word on each line and a blank line between texts."
         )
     return [block or [] for block in found]
 
@@ -146,6 +148,3 @@ def report(table: WordTable, output: Path | None) -> None:
     worst = texts["conservation"].abs().max()
     if worst > 1e-3:
         click.echo(f"wordprob: words and tokens of a text differ by {worst:.2g} nats; please report this", err=True)
-
-
-assert set(NUMBERS) <= set(COLUMNS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wordprob import estimators, plan, words
+from wordprob._version import __version__
 from wordprob.align import Cut
 from wordprob.engine.reader import Branch, Job, Reader
 from wordprob.errors import InputError
@@ -37,7 +39,7 @@ class Scorer:
     Examples
     --------
     >>> from wordprob.lms.exact import ExactLM
-    >>> table = Scorer(ExactLM.bigram("bow")).score(["She saw the mark saw the mark"], unit="nats")
+    >>> table = Scorer(ExactLM.bigram("bow")).score(["She saw the mark"], unit="nats")
     >>> table.to_pandas()[["word", "surprisal", "surprisal_naive"]].round(3).values.tolist()[3]
     ['mark', 1.514, 0.0]
     """
@@ -95,8 +97,6 @@ class Scorer:
         return self._readers[rule.name]
 
     def _metadata(self, rule: WordDefinition, chosen: str | Given) -> dict[str, str]:
-        from wordprob import __version__
-
         vocabulary = self.model.tokenizer.vocabulary
         return {
             **self.model.metadata,
@@ -224,9 +224,7 @@ def _boundary(job: Job, i: int, reader: Reader) -> float:
     observed = 0.0 if labels is None else estimators.logsumexp(job.mass[row, reader.columns(labels)])
     low = job.row(i - 1) if i else 0
     taken = float(np.sum(job.target[low:row]))
-    others = [
-        (float(np.sum(job.target[low : b.at])) + b.log_prob - taken, b.log_mass) for b in job.branches.get(i, ())
-    ]
+    others = [(float(np.sum(job.target[low : b.at])) + b.log_prob - taken, b.log_mass) for b in job.branches.get(i, ())]
     return estimators.effective_boundary(observed, others)
 
 
@@ -234,12 +232,13 @@ def _end(job: Job, reader: Reader) -> float:
     return estimators.logsumexp(job.mass[-1, reader.columns(frozenset({END}))])
 
 
-def _unsplit(job: Job) -> Floats:
+def _unsplit(job: Job) -> NDArray[np.bool_]:
     """Mark the words whose tokens cannot be told from their neighbours'."""
     crossed = np.array([cut is Cut.SHARED for cut in job.alignment.cuts], dtype=bool)
     empty = np.array([cut is Cut.EMPTY for cut in job.alignment.cuts], dtype=bool)
     before = np.concatenate([[False], crossed[:-1]]) if len(crossed) else crossed
-    return crossed | before | empty
+    unsplit: NDArray[np.bool_] = crossed | before | empty
+    return unsplit
 
 
 def _words_log_prob(job: Job, boundary: Floats) -> float:

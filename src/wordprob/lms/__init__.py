@@ -43,8 +43,8 @@ def resolve(model: str | Path) -> tuple[str, str]:
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return "hf", name
     raise UnknownModelError(
-        f"no model is called '{name}'. {did_you_mean(name, CATALOGUE)} `wordprob models` lists the short names; a hub id "
-        "(owner/name), a directory or a .gguf file works too."
+        f"no model is called '{name}'. {did_you_mean(name, CATALOGUE)} `wordprob models` lists the short names; a hub "
+        "id (owner/name), a directory or a .gguf file works too."
     )
 
 

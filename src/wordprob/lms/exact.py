@@ -6,7 +6,7 @@ estimator that is right returns the truth to rounding error, and one that is wro
 
 >>> lm = ExactLM.bigram("bow")
 >>> [(w, round(p, 3)) for w, p in lm.truth("She saw the mark.", "whitespace")]
-[('She', 0.6), ('saw', 0.46), ('the', 0.6), ('mark.', 0.06)]
+[('She', 0.42), ('saw', 0.657), ('the', 0.6), ('mark.', 0.06)]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import regex
 
 from wordprob import vocab, words
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.types import Atoms, Floats, Request, Scores, Tokens, Vocabulary
+from wordprob.types import Atoms, Floats, Request, Scores, Tokens, Vocabulary, WordDefinition
 
 START, END_OF_TEXT = "<start>", "<end>"
 """Two control tokens, ids 0 and 1 of every toy vocabulary."""
@@ -103,11 +103,20 @@ CHAIN: Chain = {
 ATTACHED = frozenset({"'s", ".", "?"})
 """Words written without a space before them."""
 
+BREAKS = frozenset({".", "?"})
+"""Words after which a line may break."""
 
-def enumerate_texts(chain: Chain, longest: int, newline: float = 0.0) -> dict[str, float]:
+
+def enumerate_texts(
+    chain: Chain,
+    longest: int,
+    newline: float = 0.0,
+    attached: frozenset[str] = ATTACHED,
+    breaks: frozenset[str] = BREAKS,
+) -> dict[str, float]:
     """Return every text of at most ``longest`` words, with its probability; the last word ends it for certain.
 
-    With ``newline`` a sentence's end is followed by a line break instead of a space that often.
+    With ``newline``, what is not attached to one of ``breaks`` comes after a line break instead of a space that often.
     """
     texts: dict[str, float] = {}
 
@@ -118,13 +127,12 @@ def enumerate_texts(chain: Chain, longest: int, newline: float = 0.0) -> dict[st
         for word, q in chain[last].items():
             if not word:
                 texts[text] = texts.get(text, 0.0) + p * q
-            elif not text or word in ATTACHED:
-                grow(text + word, word, count + 1, p * q)
-            else:
-                breaks = newline if last in (".", "?") else 0.0
-                for gap, share in ((" ", 1.0 - breaks), ("\n", breaks)):
-                    if share:
-                        grow(text + gap + word, word, count + 1, p * q * share)
+                continue
+            share = newline if last in breaks else 0.0
+            gaps = {"": 1.0} if not text or word in attached else {" ": 1.0 - share, "\n": share}
+            for gap, part in gaps.items():
+                if part:
+                    grow(text + gap + word, word, count + 1, p * q * part)
 
     grow("", "", 0, 1.0)
     return texts
@@ -231,10 +239,10 @@ class ExactLM:
         return found
 
 
-def _ends_word(rule: words.WordDefinition, text: str, at: int) -> bool:
+def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:
     return at in (0, len(text)) or any(w.end == at for w in rule.segment(text))
 
 
-def open_exact(family: str, *, name: str | None = None, bos: object = None, **_: object) -> ExactLM:
+def open_exact(family: str, **_: object) -> ExactLM:
     """Open the worked example under a tokeniser family; there is nothing to choose but that."""
     return ExactLM.bigram(family)

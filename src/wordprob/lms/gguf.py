@@ -45,8 +45,7 @@ def read(
     path: Path,
     device: str = "auto",
     dtype: str = "auto",
-    revision: str | None = None,
-    trust_remote_code: bool = False,
+    **_: Any,
 ) -> tuple[Any, Any]:
     """Return the transformers model and tokeniser in a GGUF file."""
     from transformers import AutoModelForCausalLM

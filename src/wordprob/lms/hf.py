@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -129,7 +130,7 @@ class HFModel:
     # --- off the observed path ---
 
     def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Yield the log-distribution after each prefix; what prefixes share is run once where the model keeps a cache."""
+        """Yield the log-distribution after each prefix; what prefixes share is run once if the model has a cache."""
         import torch
 
         with torch.inference_mode():
@@ -289,7 +290,18 @@ def require_causal(config: Any, source: str | Path) -> None:
         raise UnsupportedError(f"{source} is a masked model ({config.model_type}); {advice}")
 
 
-MASKED = ("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
+MASKED = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "modernbert",
+    "roberta",
+    "xlm-roberta",
+)
 
 
 def pick_device(device: str) -> str:
@@ -328,20 +340,17 @@ def _unreadable(source: str | Path, error: Exception, trust_remote_code: bool) -
     return ModelError(f"the model {source} could not be loaded: {reason}. {advice}")
 
 
-class quiet:
-    """Keeps transformers' progress bars and advice off the user's screen while loading."""
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and advice off the user's screen."""
+    from transformers.utils import logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self._level = logging.get_verbosity()
-        self._bars = logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self._level)
-        if self._bars:
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
             logging.enable_progress_bar()

