@@ -41,7 +41,7 @@ def windows(length: int, stops: Ints, room: int | None, min_context: int | None 
     context = room // 2 if min_context is None else min(max(min_context, 1), room - 1)
     found, low, first = [], 0, 0
     while low + room < length:
-        cut = _cut_before(low + room + 1, stops, first + 1)
+        cut = _cut_before(low + room, stops, first + 1)
         found.append(Window(low, first, cut - 1))
         first, low = cut, cut - context
     return [*found, Window(low, first, length)]

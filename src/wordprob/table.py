@@ -165,8 +165,9 @@ class WordTable:
     def to_text(self, format: str = "tsv") -> str:
         """Return the words as TSV, CSV or JSON lines; numbers in full precision, missing ones empty (null in JSON)."""
         if format == "jsonl":
-            rows = self._frame.astype(object).where(self._frame.notna(), None).to_dict("records")
-            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            finite = self._frame.replace([np.inf, -np.inf], np.nan)
+            rows = finite.astype(object).where(finite.notna(), None).to_dict("records")
+            return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
         separator = {"tsv": "\t", "csv": ","}[format]
         return str(self._frame.to_csv(sep=separator, index=False, lineterminator="\n"))
 

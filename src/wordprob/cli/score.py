@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 )
 @click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format.")
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format, whatever the ending.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice([*FORMATS, "table"]),
+    help="Format, whatever the ending; table is for the screen.",
+)
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary by text here (TSV).")
 @click.option(
     "--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context."
@@ -68,19 +73,21 @@ def score(
     chosen = _words(words, given)
     for path in (output, texts_output):
         if path is not None:
-            check_output(path, format_ if path is output else "tsv", force)
+            check_output(path, None if format_ == "table" else format_ if path is output else "tsv", force)
     if output is None and format_ == "parquet":
         raise OptionError("parquet cannot go to the screen or a pipe; name a file with -o.")
+    if output is not None and format_ == "table":
+        raise OptionError(f"the format table is for the screen; for a file use {', '.join(FORMATS)}.")
 
     from wordprob.loading import load
 
     table = _run(load(**model), given, chosen, unit, min_context)
     if output is not None:
         table.write(output, format_, force)
-    elif format_ is not None or not sys.stdout.isatty():
-        click.echo(table.to_text(format_ or "tsv"), nl=False)
-    else:
+    elif format_ == "table" or (format_ is None and sys.stdout.isatty()):
         click.echo(pretty(table))
+    else:
+        click.echo(table.to_text(format_ or "tsv"), nl=False)
     if texts_output is not None:
         summary = table.texts().to_csv(sep="\t", index=False, lineterminator="\n")
         write_whole(texts_output, lambda aside: aside.write_text(summary, encoding="utf-8"))

@@ -28,6 +28,7 @@ from wordprob.types import (
 SHARED = "a token crosses the word's boundary"
 EMPTY = "the tokeniser wrote nothing for this word"
 NO_RULE = "no rule says that a word ends here"
+NO_START = "no start-of-text token: choose one with bos"
 
 
 @dataclass
@@ -139,12 +140,19 @@ class Reader:
                 self._weigh(job, i, given)
             elif cut is Cut.EMPTY:
                 job.boundaries[i + 1] = job.boundaries[i]
-                job.notes[i].append(EMPTY)
+                if not job.notes[i]:
+                    job.notes[i].append(EMPTY)
             elif cut is Cut.SHARED:
-                job.missing.add(i + 1)
-                job.notes[i].append(SHARED)
-                job.notes[i + 1].append(SHARED)
+                self._without(job, i + 1, SHARED)
         return job
+
+    @staticmethod
+    def _without(job: Job, boundary: int, reason: str) -> None:
+        """Give up a boundary, and tell the words on both sides of it why."""
+        job.missing.add(boundary)
+        for i in (boundary - 1, boundary):
+            if i < len(job.words):
+                job.notes[i].append(reason)
 
     def _start(self, tokens: Tokens) -> frozenset[Label]:
         if len(tokens.ids) and self._labels[tokens.ids[0]] not in self.start_labels:
@@ -165,10 +173,7 @@ class Reader:
             return
         opening = self._rule.label(text[word.end : word.end + 2])
         if given and not self._rule.boundaries(before, word.text, [opening]):
-            job.missing.add(i + 1)
-            job.notes[i].append(NO_RULE)
-            if i + 1 < len(job.words):
-                job.notes[i + 1].append(NO_RULE)
+            self._without(job, i + 1, NO_RULE)
             return
         job.branches.setdefault(i + 1, []).append(Branch(self._past_character(job, i), (), (), None))
 
@@ -221,3 +226,6 @@ class Reader:
             elif off:
                 branches.append(Branch(low + shared, off[:1], off[1:], spelling.boundary))
         branches += [Branch(at, tuple(ids), (), None) for at, ids in gathered.items()]
+        if self._vocabulary.start is None and any(b.first and b.at == 0 for b in branches):
+            del job.branches[i + 1]
+            self._without(job, i + 1, NO_START)

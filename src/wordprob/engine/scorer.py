@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from wordprob import estimators, plan, words
 from wordprob._version import __version__
 from wordprob.align import Cut
-from wordprob.engine.reader import Branch, Job, Reader
+from wordprob.engine.reader import NO_START, Branch, Job, Reader
 from wordprob.errors import InputError
 from wordprob.table import TextScores, WordTable, unit_size
 from wordprob.types import END, Document, Floats, LanguageModel, Request, Word, WordDefinition
@@ -24,7 +24,6 @@ CHUNK = 256
 UNDECIDED = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
 
-NO_START = "no start-of-text token: choose one with bos"
 NO_END = "no end-of-text token"
 
 
@@ -253,6 +252,10 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
     for n, text in enumerate(found):
         if not isinstance(text, str):
             raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            raise InputError(
+                f"text {n} has a lone surrogate, which is no character; was it decoded with surrogateescape?"
+            )
     names = list(range(len(found))) if ids is None else list(ids)
     if len(names) != len(found):
         raise InputError(f"{len(found)} texts but {len(names)} ids; give one for each.")

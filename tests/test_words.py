@@ -1,0 +1,153 @@
+"""Where words are, and what would end one."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordprob.errors import AlignmentError, OptionError
+from wordprob.types import CONTINUES, END, SPACE
+from wordprob.words import KINDS, Punctuation, Regex, Whitespace, define, kind, locate, rule_for, usually_spaced
+
+
+def texts_of(rule, text):
+    return [w.text for w in rule.segment(text)]
+
+
+def test_figure_2_of_the_paper():
+    text = "How do you compute a word's probability?"
+    assert texts_of(Whitespace(), text) == ["How", "do", "you", "compute", "a", "word's", "probability?"]
+    assert texts_of(Punctuation(), text) == "How do you compute a word 's probability ?".split()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Well... no--really?!", ["Well", "...", "no", "--", "really", "?", "!"]),
+        ("“It’s,” he said.", ["“", "It", "’s", ",", "”", "he", "said", "."]),
+        ("¿Qué? ¡No!", ["¿", "Qué", "?", "¡", "No", "!"]),
+        ("'quoted' rock 'n' roll", ["'", "quoted", "'", "rock", "'", "n", "'", "roll"]),
+        ("y'all've l'amour", ["y", "'all", "'ve", "l", "'amour"]),
+        ("café e\u0301te\u0301", ["café", "e\u0301te\u0301"]),
+        ("I ❤️ 3.14€", ["I", "❤️", "3", ".", "14", "€"]),
+        ("中文。日本", ["中文", "。", "日本"]),
+        ("שלום, עולם!", ["שלום", ",", "עולם", "!"]),
+        ("", []),
+        (" \t\n", []),
+    ],
+)
+def test_punctuation_splits(text, expected):
+    assert texts_of(Punctuation(), text) == expected
+
+
+@pytest.mark.parametrize("gap", [" ", "  ", "\n", "\t", "\u00a0", "\u2003", "\u3000", "\r\n", "\u2028", "\x85"])
+def test_all_white_space_separates(gap):
+    """A tab or a no-break space is a boundary as much as a space is."""
+    for rule in (Whitespace(), Punctuation()):
+        assert texts_of(rule, f"Hello{gap}world") == ["Hello", "world"]
+
+
+def test_python_and_the_pattern_agree_on_white_space():
+    for point in range(sys.maxunicode + 1):
+        char = chr(point)
+        assert bool(Whitespace().segment(char)) != char.isspace(), hex(point)
+
+
+@given(st.text())
+@pytest.mark.parametrize("rule", [Whitespace(), Punctuation(), Regex(r"\w+")], ids=lambda r: r.name)
+def test_offsets_slice_the_word_out_and_nothing_overlaps(rule, text):
+    found = rule.segment(text)
+    assert all(text[w.start : w.end] == w.text and w.text for w in found)
+    assert all(a.end <= b.start for a, b in pairwise(found))
+    if not isinstance(rule, Regex):
+        assert "".join(w.text for w in found) == "".join(c for c in text if not c.isspace())
+
+
+@given(st.text(alphabet="ab1 .,-'!?¿“”’\n\u0301é中", max_size=12))
+@pytest.mark.parametrize("rule", [Whitespace(), Punctuation()], ids=lambda r: r.name)
+def test_segments_end_where_the_rule_says(rule, text):
+    """The two jobs of a definition agree: a word ends exactly where what follows is a boundary for it."""
+    for word in rule.segment(text):
+        following = kind(text[word.end]) if word.end < len(text) else END
+        assert rule.boundaries(text[: word.start], word.text, [following])
+        for i in range(1, len(word.text)):
+            assert not rule.boundaries(text[: word.start], word.text[:i], [kind(word.text[i])])
+
+
+def test_after_an_opening_mark_any_letter_starts_a_word():
+    labels = [*KINDS, END]
+    assert "letter" in Punctuation().boundaries("", "¿", labels)
+    assert "letter" not in Punctuation().boundaries("", "word", labels)
+    assert "letter" in Punctuation().boundaries(" ", "'", labels)
+    assert "letter" not in Punctuation().boundaries("word", "'", labels)
+    assert Whitespace().boundaries("", "¿", labels) == {SPACE, END}
+
+
+def test_runs_go_on_with_their_like_only():
+    after = Punctuation().boundaries("", "..", [*KINDS, END])
+    assert "full stop" not in after
+    assert {"hyphen", "letter", SPACE, END} <= after
+    assert CONTINUES not in after
+
+
+def test_a_pattern_decides_by_itself():
+    rule = Regex(r"\w+(?:'\w+)?")
+    labels = [rule.label(s) for s in ("s", "'s", "'", " a", ".", "' ")]
+    ends = rule.boundaries("", "dog", [*labels, END])
+    assert {rule.label(" a"), rule.label("."), rule.label("' "), END} <= ends
+    assert rule.label("s") not in ends
+    assert rule.label("'s") not in ends
+    assert rule.undecided("", "dog", labels) == {rule.label("'")}
+    assert rule.label("'s") in rule.boundaries("", "dog's", labels)
+
+
+def test_patterns_know_unicode_classes():
+    assert texts_of(Regex(r"\p{L}+"), "naïve 中文 x2") == ["naïve", "中文", "x"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a-", "*"])
+def test_a_broken_pattern_is_explained(pattern):
+    with pytest.raises(OptionError, match="not a regular expression"):
+        define(f"regex:{pattern}")
+
+
+def test_a_pattern_that_matches_the_empty_string_is_refused():
+    with pytest.raises(OptionError, match="empty string"):
+        define(r"regex:\w*")
+
+
+def test_unknown_definition_lists_the_known():
+    with pytest.raises(OptionError, match="whitespace, punctuation, regex"):
+        define("whitspace")
+
+
+def test_given_words_are_found_in_order():
+    found = locate("He can't.", ["He", "ca", "n't", "."])
+    assert [(w.start, w.end) for w in found] == [(0, 2), (3, 5), (5, 8), (8, 9)]
+    assert rule_for(["He can't."], [found]).name == "punctuation"
+    assert rule_for(["New York is"], [locate("New York is", ["New York", "is"])]).name == "whitespace"
+
+
+@pytest.mark.parametrize(
+    ("given_words", "message"),
+    [
+        (["He", "cannot"], "word 2 of the list is 'cannot', but the text goes on with 'can't.'"),
+        (["He", "can't"], "left over: '.'"),
+        (["He", ""], "word 2 of the list is empty"),
+    ],
+)
+def test_a_list_that_does_not_fit_says_where(given_words, message):
+    with pytest.raises(AlignmentError, match=message):
+        locate("He can't.", given_words)
+
+
+def test_usual_spacing():
+    assert usually_spaced("letter", "letter")
+    assert usually_spaced("full stop", "letter")
+    assert usually_spaced("letter", "open")
+    assert not usually_spaced("letter", "full stop")
+    assert not usually_spaced("open", "letter")
