@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -75,12 +76,14 @@ class Job:
 
     def window_of(self, row: int) -> plan.Window:
         """Return the window that answers for a row."""
-        return next(w for w in self.windows if w.first <= row <= w.last)
+        return self.windows[bisect_right(self.windows, row, key=lambda w: w.first) - 1]
 
-    def leaving(self, window: plan.Window) -> Iterator[Branch]:
-        """Yield the branches that leave the observed path within a window."""
-        for branches in self.branches.values():
-            yield from (b for b in branches if b.first and window.first <= b.at <= window.last)
+    def leaving(self) -> dict[plan.Window, list[Branch]]:
+        """Return the branches that leave the observed path, by the window they leave it in."""
+        found: dict[plan.Window, list[Branch]] = {window: [] for window in self.windows}
+        for branch in (b for branches in self.branches.values() for b in branches if b.first):
+            found[self.window_of(branch.at)].append(branch)
+        return found
 
 
 class Reader:

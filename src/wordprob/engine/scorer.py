@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ Given = Sequence[str] | Sequence[Sequence[str]]
 
 CHUNK = 256
 """Texts in hand at a time."""
+
+PREFIXES = 2048
+"""Branches in hand at a time."""
 
 UNDECIDED = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
@@ -116,22 +120,23 @@ class Scorer:
     def _ask(self, jobs: Sequence[Job], reader: Reader, min_context: int | None) -> Iterator[int]:
         """Fill in what the model says along the observed texts; yield the number of texts done."""
         requests: list[Request] = []
-        origin: list[tuple[int, plan.Window]] = []
+        origin: list[tuple[int, plan.Window, list[Branch]]] = []
+        left = [0] * len(jobs)
         for n, job in enumerate(jobs):
             self._plan(job, min_context, len(reader.atoms.labels))
-            for window in job.windows:
-                if (request := self._request(job, window)) is not None:
+            for window, leaving in job.leaving().items():
+                if (request := self._request(job, window, leaving)) is not None:
                     requests.append(request)
-                    origin.append((n, window))
-        left = [sum(n == k for k, _ in origin) for n in range(len(jobs))]
+                    origin.append((n, window, leaving))
+                    left[n] += 1
         done = left.count(0)
         for k, scores in self.model.score(requests, reader.atoms):
-            n, window = origin[k]
+            n, window, leaving = origin[k]
             job, first = jobs[n], max(window.first, window.low + (self._start is None))
             rows, known = window.last + 1 - first, min(window.last + 1, len(job.tokens.ids)) - first
             job.mass[first : first + rows] = scores.mass[:rows]
             job.target[first : first + known] = scores.target[:known]
-            for branch, logs in zip(job.leaving(window), scores.gathered, strict=True):
+            for branch, logs in zip(leaving, scores.gathered, strict=True):
                 branch.log_prob = estimators.logsumexp(logs)
             left[n] -= 1
             if not left[n]:
@@ -145,12 +150,12 @@ class Scorer:
         job.target = np.full(count, np.nan)
         job.mass = np.full((count + 1, width), np.nan)
 
-    def _request(self, job: Job, window: plan.Window) -> Request | None:
+    def _request(self, job: Job, window: plan.Window, leaving: Sequence[Branch]) -> Request | None:
         ids = self._head(job, window, window.last + 1)
         if not ids:
             return None
         offset = window.low + (self._start is None)
-        gather = tuple((b.at - offset, b.first) for b in job.leaving(window))
+        gather = tuple((b.at - offset, b.first) for b in leaving)
         return Request(np.array(ids, dtype=np.int64), max(window.first - offset, 0), gather)
 
     def _head(self, job: Job, window: plan.Window, row: int) -> list[int]:
@@ -160,21 +165,23 @@ class Scorer:
 
     def _follow(self, jobs: Sequence[Job], reader: Reader) -> None:
         """Follow every branch past its first id: log p of the ids after it, and B at its end."""
-        prefixes: list[list[int]] = []
-        steps: list[tuple[Branch, int | None]] = []
-        for job in jobs:
-            for branch in (b for branches in job.branches.values() for b in branches if b.first):
-                head = self._head(job, job.window_of(branch.at), branch.at)
+        steps = (step for job in jobs for step in self._steps(job))
+        for part in iter(lambda: list(islice(steps, PREFIXES)), []):
+            for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
+                branch, _, following = part[n]
+                if following is not None:
+                    branch.log_prob += float(logs[following])
+                elif branch.boundary is not None:
+                    branch.log_mass = estimators.logsumexp(logs[reader.members(branch.boundary)])
+
+    def _steps(self, job: Job) -> Iterator[tuple[Branch, list[int], int | None]]:
+        """Yield what must be known along the branches: after which prefix, and of which id (none: of the boundary)."""
+        for window, branches in job.leaving().items():
+            for branch in branches:
+                head = self._head(job, window, branch.at)
                 off = [branch.first[0], *branch.rest]
                 for k in range(1, len(off) + (branch.boundary is not None)):
-                    prefixes.append(head + off[:k])
-                    steps.append((branch, off[k] if k < len(off) else None))
-        for n, logs in self.model.next_logprobs(prefixes):
-            branch, following = steps[n]
-            if following is not None:
-                branch.log_prob += float(logs[following])
-            elif branch.boundary is not None:
-                branch.log_mass = estimators.logsumexp(logs[reader.members(branch.boundary)])
+                    yield branch, head + off[:k], off[k] if k < len(off) else None
 
     # --- the equation ---
 
