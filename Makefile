@@ -10,7 +10,7 @@ READY := .venv/.ready
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,study,dev]"
 	touch $(READY)
 
 demo: $(READY)

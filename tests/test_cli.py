@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -232,3 +233,21 @@ def test_module_and_version():
     assert done.returncode == 0
     assert done.stdout.startswith("wordprob ")
     assert Path(sys.executable).exists()
+
+
+def test_candidates(wordprob, tmp_path):
+    (tmp_path / "lexicon.txt").write_text("mark\nmarker\n\nmarked\n", encoding="utf-8")
+    options = ["--words", "punctuation", "--unit", "nats", *EXACT]
+    code, out, _ = wordprob(
+        "candidates", "--context", "She saw the", "--words-file", f"{tmp_path}/lexicon.txt", *options
+    )
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert code == 0
+    assert (-frame["surprisal"]).map(math.exp).round(6).tolist() == [0.4, 0.35, 0.25]
+    code, _, err = wordprob("candidates", "--context", "x", *EXACT)
+    assert code == 2
+    assert "--words-file" in err
+    (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
+    code, _, err = wordprob("candidates", "--context", "x", "--words-file", f"{tmp_path}/empty.txt", *EXACT)
+    assert code == 1
+    assert "no candidates" in err

@@ -23,7 +23,8 @@ FAMILIES = {
     "pythia": ("GPTNeoXConfig", SIZE, "gpt-neox", 27),
     "llama2": ("LlamaConfig", SIZE, "llama2", 0),
     "llama3": ("LlamaConfig", SIZE, "llama3_2", 0),
-    "mistral": ("MistralConfig", {**SIZE, "num_key_value_heads": 2, "sliding_window": 8}, "mistral-7b-v0.1", 0),
+    "mistral": ("MistralConfig", {**SIZE, "num_key_value_heads": 2}, "mistral-7b-v0.1", 0),
+    "sliding": ("MistralConfig", {**SIZE, "num_key_value_heads": 2, "sliding_window": 8}, "mistral-7b-v0.1", 0),
     "gemma": ("GemmaConfig", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
     "gemma2": ("Gemma2Config", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
     "qwen2": ("Qwen2Config", {**SIZE, "num_key_value_heads": 2}, "qwen2_5", 271),
@@ -102,12 +103,28 @@ def test_the_terms_are_the_models_own_probabilities(model):
 
 def test_branches_from_a_shared_prefix_equal_full_runs(model):
     prefixes = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 11], [5, 6, 7, 8, 9, 10, 12, 13], [20, 21], [5, 6]]
+    assert model._cached == (model.metadata["model"] not in ("openai-gpt", "sliding")), "they keep no whole cache"
     shared_run = dict(model.next_logprobs(prefixes))
     with torch.inference_mode():
         full = dict(model._each(range(len(prefixes)), prefixes))
     assert sorted(shared_run) == list(range(len(prefixes)))
-    for n in full:
-        assert np.allclose(shared_run[n], full[n], atol=1e-4)
+    for n in full:  # the weights are thrice their usual size, and so is float32's noise
+        assert np.allclose(shared_run[n], full[n], atol=3e-4)
+
+
+def test_late_rows_share_what_comes_before_and_equal_full_runs(model):
+    """Requests for their last rows only run what they share once."""
+    from wordprob import vocab, words
+
+    atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    rows = [[5, 6, 7, 8, 9, 10, 11], [5, 6, 7, 8, 9, 12], [5, 6, 7, 8, 13, 14, 15, 16]]
+    late = [Request(np.array(r), first=3, gather=((4, (7,)),)) for r in rows]
+    found = dict(model.score(late, atoms))
+    whole = dict(model.score([Request(np.array(r)) for r in rows], atoms))
+    for n, r in enumerate(rows):
+        assert np.allclose(found[n].target, whole[n].target[3:], atol=1e-4)
+        assert np.allclose(found[n].mass, whole[n].mass[3:], atol=1e-4)
+        assert len(found[n].target) == len(r) - 4
 
 
 def test_long_texts_go_through_windows(tokenizer_of):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordprob.plan import batches, common, trunks, windows
+from wordprob.plan import batches, common, packs, trunks, windows
 
 
 @st.composite
@@ -55,3 +55,10 @@ def test_trunks_share_what_prefixes_share():
         assert common(prefixes[trunk], prefixes[n]) == shared
     assert found[3][0] == 4
     assert found[1] == (0, 3)
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(10, 200))
+def test_packs_keep_the_order_and_the_budget(lengths, budget):
+    found = packs(lengths, budget)
+    assert [i for pack in found for i in pack] == list(range(len(lengths)))
+    assert all(len(pack) == 1 or sum(lengths[i] for i in pack) <= budget for pack in found)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from conftest import shared
-from wordprob import Scorer, words
+from wordprob import Scorer, cache, words
 from wordprob.errors import DownloadError, ModelError
-from wordprob.lms import cache, gguf
+from wordprob.lms import gguf
 from wordprob.lms import smollm2 as wheel
 
 TEXTS = [

@@ -137,7 +137,7 @@ class Speller:
             self._known[key] = self._read(key[0], key[1], key[2], [next(answers) for _ in rests])
 
     def _probes(self, head: str, chunk: str, word: str) -> list[str]:
-        rests = ["", " a", *(rest + "a" if rest.isspace() else rest for rest in self.rests(chunk))]
+        rests = ["", " a", "\na", "\n\na", *(rest + "a" if rest.isspace() else rest for rest in self.rests(chunk))]
         full_stop = self._definition.label(".")
         if self._definition.boundaries(head[-2:], word, [full_stop]):
             rests += [".", ","]

@@ -10,7 +10,7 @@
     ├── OutputError           the result cannot be written where asked
     ├── ModelError            a model or tokeniser cannot be used
     │   ├── UnknownModelError no such name, directory or file
-    │   └── DownloadError     weights could not be fetched or verified
+    │   └── DownloadError     a model or a corpus could not be fetched or verified
     └── UnsupportedError      asked for something this model or tokeniser cannot give
 
 Messages say what was wrong, what was given, what is allowed, and what to type next.
@@ -55,7 +55,7 @@ class UnknownModelError(ModelError, LookupError):
 
 
 class DownloadError(ModelError):
-    """Weights could not be fetched or verified."""
+    """A model or a corpus could not be fetched or verified."""
 
 
 class UnsupportedError(WordprobError):

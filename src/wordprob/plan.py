@@ -101,3 +101,17 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
             break
         count += 1
     return count
+
+
+def packs(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Group indices in their order so that a group's lengths add up to ``budget`` at most (or it has one member)."""
+    found: list[list[int]] = []
+    total = 0
+    for n, length in enumerate(lengths):
+        if found and total + length <= budget:
+            found[-1].append(n)
+            total += length
+        else:
+            found.append([n])
+            total = length
+    return found

@@ -258,12 +258,12 @@ class _Labeller:
 
 
 def completions(piece: bytes) -> Iterable[str]:
-    """Yield the characters whose UTF-8 form begins with these bytes (at most some thousands of them)."""
+    """Yield the characters whose UTF-8 form begins with these bytes (an even sample where they are many)."""
     length = 2 if piece[0] < 0xE0 else 3 if piece[0] < 0xF0 else 4
     missing = length - len(piece)
     if not 0 < missing < 4 or piece[0] > 0xF4:
         return
-    step = 1 if missing < 3 else 16
+    step = max(1, 64**missing // 512)
     for tail in range(0, 64**missing, step):
         rest = bytes(0x80 | (tail >> (6 * k)) & 0x3F for k in reversed(range(missing)))
         try:

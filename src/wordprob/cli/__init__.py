@@ -12,6 +12,9 @@ from wordprob.errors import WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Surprisal of every word of a text."),
+    "candidates": ("wordprob.cli.candidates:candidates", "Surprisal of each of many words, next."),
+    "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
+    "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),
     "models": ("wordprob.cli.models:models", "Names that work out of the box."),
 }

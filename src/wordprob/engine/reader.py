@@ -66,6 +66,8 @@ class Job:
     undecided: dict[int, frozenset[Label]] = field(default_factory=dict)
     branches: dict[int, list[Branch]] = field(default_factory=dict)
     """By the boundary they lead to."""
+    given: int = 0
+    """Words at the beginning that are context only."""
     windows: list[plan.Window] = field(default_factory=list)
     target: Floats = field(default_factory=lambda: np.zeros(0))
     mass: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -73,6 +75,16 @@ class Job:
     def row(self, boundary: int) -> int:
         """Return the row of the distribution at a boundary."""
         return int(self.alignment.stops[boundary - 1]) if boundary else 0
+
+    @property
+    def first_row(self) -> int:
+        """The first row whose distribution is needed: that of the last word given, for the boundary after it."""
+        return self.row(self.given - 1) if self.given else 0
+
+    def only_after(self, given: int) -> None:
+        """Take the first words as context: their own values are not wanted."""
+        self.given = given
+        self.branches = {boundary: found for boundary, found in self.branches.items() if boundary >= given}
 
     def window_of(self, row: int) -> plan.Window:
         """Return the window that answers for a row."""

@@ -8,7 +8,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from wordprob import estimators, plan, words
+from wordprob import estimators, plan
+from wordprob import words as words_module
 from wordprob._version import __version__
 from wordprob.align import Cut
 from wordprob.engine.reader import NO_START, Branch, Job, Reader
@@ -87,12 +88,70 @@ class Scorer:
         for low in range(0, len(documents), CHUNK):
             part = slice(low, low + CHUNK)
             jobs = reader.read(documents[part], segmented[part], given=not isinstance(words, str))
-            for done in self._ask(jobs, reader, min_context):
-                if progress is not None:
-                    progress(low + done, len(documents))
-            self._follow(jobs, reader)
-            scored += [self._finish(job, reader) for job in jobs]
+            self._complete(jobs, reader, min_context, progress, low, len(documents))
+            scored += [self._finish(job, reader, job.document, 0) for job in jobs]
         return WordTable.build(scored, self._metadata(rule, words), unit)
+
+    def score_continuations(
+        self,
+        context: str,
+        continuations: Iterable[str],
+        words: str = "whitespace",
+        *,
+        unit: str = "bits",
+        ids: Sequence[int | str] | None = None,
+        separator: str = " ",
+        progress: Progress | None = None,
+    ) -> WordTable:
+        """Return the surprisal of each continuation's words, given the context.
+
+        The values are those of scoring the whole texts, but what they share is computed once. Offsets are into the
+        continuation.
+
+        Parameters
+        ----------
+        context
+            What comes before; may be empty.
+        continuations
+            What may come next: words or longer stretches, as many as you like.
+        words, unit, ids, progress
+            As for :meth:`score`; words are found by a rule, not given.
+        separator
+            Put between context and continuation, unless either brings white space of its own.
+
+        Examples
+        --------
+        >>> from wordprob.lms.exact import ExactLM
+        >>> table = Scorer(ExactLM.bigram("bow")).score_continuations("She saw the", ["mark", "marker"], "punctuation")
+        >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
+        [0.4, 0.35]
+        """
+        unit_size(unit)
+        parts = _documents(continuations, ids)
+        rule = words_module.define(words)
+        joined = [_join(context, part.text, separator) for part in parts]
+        segmented = [rule.segment(text) for text, _ in joined]
+        reader, scored = self._reader(rule), []
+        for low in range(0, len(parts), CHUNK):
+            chosen = range(low, min(low + CHUNK, len(parts)))
+            jobs = reader.read(
+                [Document(parts[n].id, joined[n][0]) for n in chosen], [segmented[n] for n in chosen], False
+            )
+            for n, job in zip(chosen, jobs, strict=True):
+                job.only_after(_given(segmented[n], joined[n][1], parts[n]))
+            self._complete(jobs, reader, None, progress, low, len(parts))
+            scored += [self._finish(job, reader, parts[n], joined[n][1]) for n, job in zip(chosen, jobs, strict=True)]
+        metadata = {**self._metadata(rule, words), "context": context}
+        return WordTable.build(scored, metadata, unit)
+
+    def _complete(
+        self, jobs: Sequence[Job], reader: Reader, min_context: int | None, progress: Progress | None, low: int, of: int
+    ) -> None:
+        """Ask the model for all that the jobs need."""
+        for done in self._ask(jobs, reader, min_context):
+            if progress is not None:
+                progress(low + done, of)
+        self._follow(jobs, reader)
 
     def _reader(self, rule: WordDefinition) -> Reader:
         if rule.name not in self._readers:
@@ -132,7 +191,7 @@ class Scorer:
         done = left.count(0)
         for k, scores in self.model.score(requests, reader.atoms):
             n, window, leaving = origin[k]
-            job, first = jobs[n], max(window.first, window.low + (self._start is None))
+            job, first = jobs[n], max(window.first, window.low + (self._start is None), jobs[n].first_row)
             rows, known = window.last + 1 - first, min(window.last + 1, len(job.tokens.ids)) - first
             job.mass[first : first + rows] = scores.mass[:rows]
             job.target[first : first + known] = scores.target[:known]
@@ -152,11 +211,12 @@ class Scorer:
 
     def _request(self, job: Job, window: plan.Window, leaving: Sequence[Branch]) -> Request | None:
         ids = self._head(job, window, window.last + 1)
-        if not ids:
+        if not ids or window.last < job.first_row:
             return None
         offset = window.low + (self._start is None)
         gather = tuple((b.at - offset, b.first) for b in leaving)
-        return Request(np.array(ids, dtype=np.int64), max(window.first - offset, 0), gather)
+        first = max(window.first, job.first_row) - offset
+        return Request(np.array(ids, dtype=np.int64), max(first, 0), gather)
 
     def _head(self, job: Job, window: plan.Window, row: int) -> list[int]:
         """Return what the model sees before ``row``: the start token and the window's tokens."""
@@ -185,26 +245,29 @@ class Scorer:
 
     # --- the equation ---
 
-    def _finish(self, job: Job, reader: Reader) -> TextScores:
-        stops = job.alignment.stops
-        boundary = np.array([_boundary(job, i, reader) for i in range(len(job.words) + 1)])
+    def _finish(self, job: Job, reader: Reader, document: Document, shift: int) -> TextScores:
+        """Put the equation's terms together for the words after those given; offsets move by ``shift``."""
+        given, stops = job.given, job.alignment.stops
+        boundary = np.full(len(job.words) + 1, np.nan)
+        boundary[given:] = [_boundary(job, i, reader) for i in range(given, len(job.words) + 1)]
         end = _end(job, reader) if self.model.tokenizer.vocabulary.ends else np.nan
         scores = estimators.estimate(job.target, stops, boundary, end)
         unsplit = _unsplit(job)
         scores.naive[unsplit] = scores.corrected[unsplit] = np.nan
         firsts = [0, *stops.tolist()[:-1]] if len(stops) else []
+        begin = job.row(given)
         return TextScores(
-            document=job.document,
-            words=job.words,
-            n_tokens=np.diff(stops, prepend=0).tolist(),
-            context_tokens=[row - job.window_of(row).low for row in firsts],
-            surprisal=scores.corrected,
-            naive=scores.naive,
-            before=scores.before,
-            after=scores.after,
-            notes=["; ".join(dict.fromkeys(self._notes(job, i, scores, reader))) for i in range(len(job.words))],
-            tokens=len(job.tokens.ids),
-            token_log_prob=float(np.sum(job.target)) + end - float(boundary[0]),
+            document=document,
+            words=[Word(w.text, w.start - shift, w.end - shift) for w in job.words[given:]] if shift else job.words,
+            n_tokens=np.diff(stops, prepend=0)[given:].tolist(),
+            context_tokens=[row - job.window_of(row).low for row in firsts[given:]],
+            surprisal=scores.corrected[given:],
+            naive=scores.naive[given:],
+            before=scores.before[given:],
+            after=scores.after[given:],
+            notes=["; ".join(dict.fromkeys(self._notes(job, i, scores, reader))) for i in range(given, len(job.words))],
+            tokens=len(job.tokens.ids) - begin,
+            token_log_prob=float(np.sum(job.target[begin:])) + end - float(boundary[given]),
             words_log_prob=_words_log_prob(job, boundary),
             end=scores.end,
             note=NO_START if self._start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
@@ -249,9 +312,28 @@ def _unsplit(job: Job) -> NDArray[np.bool_]:
 
 def _words_log_prob(job: Job, boundary: Floats) -> float:
     """Return log p of the words from the tokens, whether or not each word has a value of its own."""
-    if not job.words:
+    if len(job.words) == job.given:
         return 0.0
-    return float(np.sum(job.target[: job.row(len(job.words))])) + float(boundary[-1]) - float(boundary[0])
+    between = job.target[job.row(job.given) : job.row(len(job.words))]
+    return float(np.sum(between)) + float(boundary[-1]) - float(boundary[job.given])
+
+
+def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
+    """Return the whole text, and where the continuation begins in it."""
+    touching = not context or context[-1:].isspace() or continuation[:1].isspace()
+    head = context if touching else context + separator
+    return head + continuation, len(head)
+
+
+def _given(found: Sequence[Word], begin: int, part: Document) -> int:
+    """Return how many words come before the continuation, which must begin a word of its own."""
+    for word in found:
+        if word.start < begin < word.end:
+            raise InputError(
+                f"continuation {part.id} ('{part.text[:30]}') goes on with the context's last word: together they make "
+                f"'{word.text[:40]}'. Put a space between them, or move the whole word into the continuation."
+            )
+    return sum(word.end <= begin for word in found)
 
 
 def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
@@ -272,13 +354,20 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
 def _segment(chosen: str | Given, documents: Sequence[Document]) -> tuple[WordDefinition, list[list[Word]]]:
     """Cut all documents into words, and return the rule that says what ends one."""
     if isinstance(chosen, str):
-        rule = words.define(chosen)
+        rule = words_module.define(chosen)
         found = [rule.segment(d.text) for d in documents]
-        if isinstance(rule, words.Regex) and documents and not any(found) and any(d.text.strip() for d in documents):
+        if (
+            isinstance(rule, words_module.Regex)
+            and documents
+            and not any(found)
+            and any(d.text.strip() for d in documents)
+        ):
             raise InputError(f"the pattern in '{rule.name}' matches nothing in the {len(documents)} texts given.")
         return rule, found
     lists = [chosen] if chosen and all(isinstance(w, str) for w in chosen) else list(chosen)
     if len(lists) != len(documents):
         raise InputError(f"{len(documents)} texts but {len(lists)} word lists; give one list for each text.")
-    located = [words.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)]
-    return words.rule_for((d.text for d in documents), located), located
+    located = [
+        words_module.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)
+    ]
+    return words_module.rule_for((d.text for d in documents), located), located

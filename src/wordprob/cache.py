@@ -1,4 +1,4 @@
-"""Where fetched and converted models are kept."""
+"""Where fetched models and corpora are kept, and how they are told apart."""
 
 from __future__ import annotations
 

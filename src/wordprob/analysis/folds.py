@@ -1,0 +1,110 @@
+"""Which fold a row is in: read from a file, or drawn as R draws.
+
+The paper's folds come from R: shuffle all rows with ``set.seed(42); sample(n)``, leave out the incomplete ones, cut
+what remains into ten runs of equal length. :func:`draw` repeats that to the last row, so that seeded folds are the
+same in Python and in R, and the paper's numbers follow from its data alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from wordprob.analysis.tables import Mask, listing, numbers, require
+from wordprob.errors import InputError, OptionError
+from wordprob.types import Ints
+
+KEYS = ["text_id", "word_id"]
+
+
+def draw(complete: Mask, count: int, seed: int) -> Ints:
+    """Return the fold (1 … ``count``) of every row, 0 for rows that are not ``complete``."""
+    if not 2 <= count <= complete.sum():
+        raise OptionError(f"{complete.sum()} complete rows cannot make {count} folds; use at least 2 and at most that.")
+    order = r_sample(len(complete), seed)
+    used = order[complete[order]]
+    folds = np.zeros(len(complete), dtype=np.int64)
+    folds[used] = cut(len(used), count)
+    return folds
+
+
+def cut(n: int, count: int) -> Ints:
+    """Return the fold of ``1 … n`` as R's ``cut(1:n, breaks=count, labels=FALSE)`` does."""
+    breaks = np.linspace(1, n, count + 1)
+    return np.clip(np.searchsorted(breaks[1:-1], np.arange(1, n + 1), side="left") + 1, 1, count).astype(np.int64)
+
+
+def r_sample(n: int, seed: int) -> Ints:
+    """Return ``set.seed(seed); sample(n) - 1`` of R (3.6 and later: Mersenne Twister, rejection sampling)."""
+    uniform = _r_uniform(seed)
+    rest, drawn = list(range(n)), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        size = n - i
+        j = _r_index(uniform, size, (size - 1).bit_length())
+        drawn[i] = rest[j]
+        rest[j] = rest[size - 1]
+    return drawn
+
+
+class _Uniform:
+    """R's ``unif_rand()``: one 32-bit word of the Mersenne Twister for each number."""
+
+    def __init__(self, state: np.random.RandomState) -> None:
+        self._state = state
+
+    def __call__(self) -> float:
+        word = int(self._state.randint(0, 2**32, dtype=np.uint32))
+        return min(max(word * 2.3283064365386963e-10, 2.328306437080797e-10), 1.0 - 2.328306437080797e-10)
+
+
+def _r_uniform(seed: int) -> _Uniform:
+    """Seed as R does: a congruential generator, 50 steps to warm up, then 625 words of which the first is lost."""
+    words, value = [], seed % 2**32
+    for _ in range(50):
+        value = (69069 * value + 1) % 2**32
+    for _ in range(625):
+        value = (69069 * value + 1) % 2**32
+        words.append(value)
+    state = np.random.RandomState()
+    state.set_state(("MT19937", np.array(words[1:], dtype=np.uint32), 624, 0, 0.0))
+    return _Uniform(state)
+
+
+def _r_index(uniform: _Uniform, size: int, bits: int) -> int:
+    """Draw from ``0 … size - 1``: bits by sixteens, again until the number is small enough."""
+    while True:
+        value = 0
+        for _ in range(0, bits + 1, 16):
+            value = 65536 * value + int(uniform() * 65536)
+        value &= (1 << bits) - 1
+        if value < size:
+            return value
+
+
+def given(frame: pd.DataFrame, table: pd.DataFrame, where: str) -> Ints:
+    """Look up the fold of every row of ``frame`` in a table of ``text_id, word_id, fold``; 0 where it has none."""
+    require(table, [*KEYS, "fold"], where)
+    keys = pd.MultiIndex.from_arrays([_key(table[name]) for name in KEYS])
+    if keys.has_duplicates:
+        twice = keys[keys.duplicated()]
+        raise InputError(f"{where} names words twice: {listing(_name(key) for key in twice)}.")
+    rows = pd.MultiIndex.from_arrays([_key(frame[name]) for name in KEYS])
+    strangers = keys.difference(rows)
+    if len(strangers):
+        raise InputError(
+            f"{where} is not for this data: it names words that are not in it: "
+            f"{listing(_name(key) for key in strangers)}."
+        )
+    values = pd.Series(numbers(table, "fold", where), index=keys).reindex(rows).fillna(0.0).to_numpy()
+    if not np.all(values == np.round(values)) or np.any(values < 0):
+        raise InputError(f"{where}: folds are whole numbers from 1.")
+    return values.astype(np.int64)
+
+
+def _key(values: pd.Series) -> pd.Series:
+    """Compare ids as text: 3, 3.0 and "3" are the same text."""
+    return values.astype(str).str.removesuffix(".0")
+
+
+def _name(key: tuple[str, str]) -> str:
+    return f"text {key[0]} word {key[1]}"

@@ -1,0 +1,148 @@
+"""Unigram surprisal: −log p of a word by itself, in nats, from a frequency file or from wordfreq."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import regex
+
+from wordprob.errors import EncodingError, InputError, OptionError
+from wordprob.types import Floats
+
+OUTER = regex.compile(r"^[\p{P}\p{S}]+|[\p{P}\p{S}]+$")
+
+
+class Unigrams(Protocol):
+    """Anything that knows how surprising a word is by itself."""
+
+    @property
+    def source(self) -> str:
+        """Where it knows it from."""
+
+    def surprisal(self, word: str) -> float:
+        """Return −log p, nats; NaN for a word it does not know."""
+
+
+def surprisals(words: Iterable[str], unigrams: Unigrams) -> Floats:
+    """Return the unigram surprisal of every word: lower-cased, without the punctuation around it."""
+    return np.array([unigrams.surprisal(word) for word in words], dtype=np.float64)
+
+
+def bare(word: str) -> str:
+    """Return a word lower-cased and without the punctuation around it.
+
+    Examples
+    --------
+    >>> bare('"Garryowen!"')
+    'garryowen'
+    """
+    return str(OUTER.sub("", word.lower()))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Unigrams from a list of words and their −log p.
+
+    A word that is not listed but has an apostrophe costs what its parts cost, as in the paper's data: *it's* is *it*
+    and *'s*. What is still unknown is missing, not invented.
+    """
+
+    costs: Mapping[str, float] = field(repr=False)
+    source: str = "frequencies"
+
+    def surprisal(self, word: str) -> float:
+        """Return −log p, nats; NaN for a word that is not listed."""
+        lowered = bare(word)
+        if lowered in self.costs:
+            return self.costs[lowered]
+        parts = regex.split("['’]", lowered)
+        return sum(self.costs.get(part, math.nan) for part in parts) if len(parts) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class WordFreq:
+    """Unigrams from the package ``wordfreq``."""
+
+    language: str
+    source: str = "wordfreq"
+
+    def surprisal(self, word: str) -> float:
+        """Return −log p, nats; NaN for a word wordfreq has not seen."""
+        from wordfreq import word_frequency
+
+        p = word_frequency(word.lower(), self.language)
+        return -math.log(p) if p > 0 else math.nan
+
+
+def unigrams(chosen: str) -> Unigrams:
+    """Open what the user named: a file, or ``wordfreq`` or ``wordfreq:LANGUAGE``.
+
+    A file has two columns, a word and a number, separated by a comma or a tab; the numbers are log-probabilities
+    (none above 0), probabilities (none above 1) or counts.
+    """
+    if chosen == "wordfreq" or chosen.startswith("wordfreq:"):
+        return _wordfreq(chosen.partition(":")[2] or "en")
+    return Listed(read_costs(Path(chosen)), source=chosen)
+
+
+def _wordfreq(language: str) -> WordFreq:
+    try:
+        from wordfreq import available_languages
+    except ImportError as error:
+        raise OptionError("wordfreq is not installed: pip install 'wordprob[study]', or give a file.") from error
+    if language not in available_languages("small"):
+        known = ", ".join(sorted(available_languages("small")))
+        raise OptionError(f"wordfreq has no frequencies for '{language}'. It has: {known}.")
+    return WordFreq(language)
+
+
+def read_costs(path: Path) -> dict[str, float]:
+    """Read a frequency file into −log p, nats."""
+    rows = _rows(path)
+    values = np.array([value for _, value in rows])
+    if np.all(values <= 0):
+        return {word: -value for word, value in rows}
+    if np.any(values < 0):
+        raise InputError(f"{path} mixes negative and positive numbers; give log p, p or counts.")
+    total = 1.0 if np.all(values <= 1) else float(values.sum())
+    return {word: -math.log(value / total) for word, value in rows if value > 0}
+
+
+def costs_of(counts: Counter[str]) -> dict[str, float]:
+    """Return −log of the relative frequencies, nats."""
+    total = counts.total()
+    return {word: -math.log(count / total) for word, count in counts.items()}
+
+
+def _rows(path: Path) -> list[tuple[str, float]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: {path}") from error
+    except UnicodeDecodeError as error:
+        raise EncodingError(f"{path} is not UTF-8. Save it as UTF-8 and try again.") from error
+    separator = "\t" if lines and "\t" in lines[0] else ","
+    found: list[tuple[str, float]] = []
+    for number, cells in enumerate(csv.reader(lines, delimiter=separator), start=1):
+        value = _value(cells)
+        if value is not None:
+            found.append((cells[0], value))
+        elif number > 1:  # the first line may be a header
+            raise InputError(f"{path}, line {number}: expected a word and a number, got {separator.join(cells)!r}.")
+    if not found:
+        raise InputError(f"{path} holds no frequencies; write a word and a number on each line, with a comma between.")
+    return found
+
+
+def _value(cells: list[str]) -> float | None:
+    try:
+        return float(cells[1])
+    except (IndexError, ValueError):
+        return None

@@ -1,0 +1,73 @@
+"""A folder of results, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from wordprob._version import __version__
+from wordprob.errors import OutputError
+from wordprob.table import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "formulaic", "matplotlib", "wordfreq", "torch", "transformers")
+
+
+def check_folder(folder: str | Path, names: Iterable[str], force: bool = False) -> Path:
+    """Make sure, before any work is done, that files of these names can be written into ``folder``."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; name a folder for the results with -o.")
+    if not folder.absolute().parent.is_dir():
+        raise OutputError(f"there is no directory {folder.parent}; make it first: mkdir -p '{folder.parent}'")
+    there = [name for name in names if (folder / name).exists()]
+    if there and not force:
+        raise OutputError(f"{folder} holds {', '.join(there)} already; nothing was done. Use --force to replace them.")
+    writable = folder if folder.exists() else folder.absolute().parent
+    if not os.access(writable, os.W_OK):
+        raise OutputError(f"{folder} cannot be written: no permission for {writable}. Choose another place with -o.")
+    return folder
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files that are finished already, each put into place whole."""
+    folder.mkdir(exist_ok=True)
+    for name, data in files.items():
+        write_whole(folder / name, lambda aside, data=data: aside.write_bytes(data))
+
+
+def tsv(frame: pd.DataFrame) -> bytes:
+    """Return a table as TSV; numbers in full precision, missing ones empty."""
+    return str(frame.to_csv(sep="\t", index=False, lineterminator="\n")).encode("utf-8")
+
+
+def provenance(about: Mapping[str, object]) -> bytes:
+    """Return what was computed, and with which versions, as JSON."""
+    versions = {"wordprob": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    text = json.dumps({**about, "versions": versions}, indent=1, ensure_ascii=False, default=str)
+    return (text + "\n").encode("utf-8")
+
+
+def images(name: str, figure: Figure) -> dict[str, bytes]:
+    """Return a figure as PDF and PNG; the same result gives the same bytes."""
+    found = {}
+    for ending, extra in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=ending, dpi=150, metadata=extra)
+        found[f"{name}.{ending}"] = buffer.getvalue()
+    return found

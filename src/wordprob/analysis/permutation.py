@@ -1,0 +1,74 @@
+"""Paired permutation tests by sign flips, and corrections for testing often."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wordprob.errors import OptionError
+from wordprob.types import Floats
+
+EXACT_UP_TO = 16
+"""Pairs for which all 2ⁿ sign flips are counted; beyond, they are sampled."""
+
+CORRECTIONS = {
+    "bh": "Benjamini–Hochberg (false discovery rate)",
+    "holm": "Holm (family-wise error rate)",
+    "none": "none",
+}
+
+
+def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42) -> float:
+    """Return the two-sided p-value of a mean difference of zero, by flipping the signs of paired differences.
+
+    Exact for up to sixteen pairs: the share of all sign flips whose mean is at least as far from zero. The arrangement
+    observed and its mirror image are among them, so that p is never below 2/2ⁿ.
+
+    Examples
+    --------
+    >>> sign_flip_test(np.array([1.0, 2.0, 3.0]))
+    0.25
+    """
+    n = len(differences)
+    signs = _all_signs(n) if n <= EXACT_UP_TO else np.random.default_rng(seed).choice((-1.0, 1.0), size=(samples, n))
+    observed = abs(float(differences.sum()))
+    # Flips that tie with what was observed must count, whatever the rounding of their sums.
+    reached = np.abs(signs @ differences) >= observed - 1e-12 * float(np.abs(differences).sum())
+    count = int(reached.sum())
+    return count / len(signs) if n <= EXACT_UP_TO else (count + 1) / (len(signs) + 1)
+
+
+def _all_signs(n: int) -> Floats:
+    bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    return 1.0 - 2.0 * bits.astype(np.float64)
+
+
+def adjust(p: Floats, method: str) -> Floats:
+    """Correct p-values for how many there are.
+
+    Examples
+    --------
+    >>> adjust(np.array([0.01, 0.02, 0.04]), "holm").tolist()
+    [0.03, 0.04, 0.04]
+    """
+    check_correction(method)
+    if method == "none" or not len(p):
+        return p.copy()
+    order, n = np.argsort(p, kind="stable"), len(p)
+    if method == "holm":
+        sorted_p = np.maximum.accumulate(p[order] * (n - np.arange(n)))
+    else:
+        sorted_p = np.minimum.accumulate((p[order] * n / np.arange(1, n + 1))[::-1])[::-1]
+    adjusted = np.empty(n)
+    adjusted[order] = np.minimum(sorted_p, 1.0)
+    return adjusted
+
+
+def check_correction(method: str) -> None:
+    """Raise, unless ``method`` is known."""
+    if method not in CORRECTIONS:
+        raise OptionError(f"no correction is called '{method}'; use {', '.join(CORRECTIONS)}.")
+
+
+def stars(p: float) -> str:
+    """Return the usual stars: three below .001, two below .01, one below .05."""
+    return "***" if p < 0.001 else "**" if p < 0.01 else "*" if p < 0.05 else ""

@@ -1,0 +1,150 @@
+"""Figures of results; they never see a model.
+
+Colours are the first two of a palette that survives colour blindness and greyscale; the estimates also differ in
+marker and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from wordprob.analysis import reading_times as rt
+from wordprob.analysis import word_lengths as wl
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STYLES: dict[str, dict[str, Any]] = {
+    "corrected": {"color": "#0072B2", "marker": "o", "linestyle": "-", "label": "corrected"},
+    "naive": {"color": "#D55E00", "marker": "^", "linestyle": "--", "label": "naive (buggy)"},
+}
+HUNDREDTHS = "Δ log-likelihood ($10^{-2}$ nats per word)"
+BARS_FROM = 4
+"""One model on so many corpora makes bars by corpus; otherwise there is a panel for each corpus."""
+
+
+def reading_times(result: rt.Result) -> Figure:
+    """Draw the paper's figure: Δ log-likelihood by model size, a panel for each corpus, both estimates.
+
+    One model on many corpora is drawn as bars by corpus, as in the paper's multilingual figure. Error bars are 95 %
+    intervals (Student's t) over folds.
+    """
+    if len(result.models) == 1 and len(result.corpora) >= BARS_FROM:
+        return _bars(result)
+    count = len(result.corpora)
+    figure = Figure(figsize=(1.2 + 2.7 * count, 3.4), layout="constrained")
+    panels: Sequence[Axes] = figure.subplots(1, count, squeeze=False)[0]
+    places, ticks = _places(result.models, result.sizes)
+    for corpus, axes in zip(result.corpora, panels, strict=True):
+        _panel(axes, result, corpus, places)
+        _model_axis(axes, places, ticks)
+        axes.set_title(result.titles[corpus])
+    panels[0].set_ylabel(HUNDREDTHS)
+    _legend(figure, panels[0])
+    return figure
+
+
+def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, float]) -> None:
+    for k, (estimate, style) in enumerate(STYLES.items()):
+        rows = result.summary[
+            (result.summary["corpus"] == corpus)
+            & (result.summary["contrast"] == f"{estimate} - baseline")
+            & result.summary["model"].isin(places)
+        ]
+        order = np.argsort([places[model] for model in rows["model"]])
+        # The two estimates nearly coincide: a small step apart keeps both error bars in sight.
+        x = np.array([places[model] for model in rows["model"]])[order] * (1 + 0.04 * (k - 0.5))
+        y, reach = 100 * rows["mean"].to_numpy()[order], 100 * (rows["ci_high"] - rows["mean"]).to_numpy()[order]
+        if len(rows):
+            axes.errorbar(x, y, yerr=reach, capsize=2, linewidth=1.2, markersize=5, **style)
+    _tidy(axes)
+
+
+def _places(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
+    """Put models on an axis by size, or one after the other when a size is unknown or shared."""
+    known = [sizes[model] for model in models]
+    if None in known or len(set(known)) < len(known):
+        return {model: float(n + 1) for n, model in enumerate(models)}, True
+    return {model: float(sizes[model] or 0.0) for model in models}, False
+
+
+def _model_axis(axes: Axes, places: Mapping[str, float], by_name: bool) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    names = list(places) if by_name else [f"{_size(size)}\n{model}" for model, size in places.items()]
+    axes.set_xticks(list(places.values()), names, rotation=30, fontsize=7, ha="right")
+    low, high = min(places.values()), max(places.values())
+    axes.set_xlim(low / 1.6, high * 1.6)
+    axes.set_xlabel("model" if by_name else "parameters", fontsize=8)
+
+
+def _size(millions: float) -> str:
+    return f"{millions / 1000:g}B" if millions >= 1000 else f"{millions:g}M"
+
+
+def _bars(result: rt.Result) -> Figure:
+    figure = Figure(figsize=(1.5 + 0.8 * len(result.corpora), 3.4), layout="constrained")
+    axes = figure.subplots()
+    present = [name for name in STYLES if name in set(result.folds["estimate"])]
+    width = 0.8 / len(present)
+    for k, estimate in enumerate(present):
+        rows = result.summary[result.summary["contrast"] == f"{estimate} - baseline"].set_index("corpus")
+        rows = rows.loc[result.corpora]
+        x = np.arange(len(rows)) + (k - (len(present) - 1) / 2) * width
+        reach = 100 * (rows["ci_high"] - rows["mean"])
+        axes.bar(x, 100 * rows["mean"], width, yerr=reach, capsize=2, color=STYLES[estimate]["color"],
+                 label=STYLES[estimate]["label"], error_kw={"linewidth": 0.9})  # fmt: skip
+    axes.set_xticks(range(len(result.corpora)), [result.titles[c] for c in result.corpora], rotation=20, ha="right")
+    axes.set_ylabel(HUNDREDTHS)
+    axes.set_title(result.models[0], fontsize=9)
+    _tidy(axes)
+    _legend(figure, axes)
+    return figure
+
+
+def word_lengths(result: wl.Result) -> Figure:
+    """Draw the paper's figure: correlation with word length by model size, for each hypothesis and estimate."""
+    figure = Figure(figsize=(8.2, 3.8), layout="constrained")
+    panels: Sequence[Axes] = figure.subplots(1, 2, squeeze=False)[0]
+    places, by_name = _places(result.models, result.sizes)
+    for axes, kind in zip(panels, ("spearman", "pearson"), strict=True):
+        _lines(axes, result, kind, places)
+        _model_axis(axes, places, by_name)
+        axes.set_title(f"{kind.title()} correlation with length", fontsize=10)
+        _tidy(axes)
+    panels[0].set_ylabel("correlation")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float]) -> None:
+    markers = {"Zipf": "s", "CCH (Piantadosi)": "o", "CCH (Pimentel)": "D"}
+    groups = result.correlations.groupby(["predictor", "estimate"], sort=False)
+    for k, ((predictor, estimate), rows) in enumerate(groups):
+        style = STYLES.get(str(estimate), {"color": "#444444", "linestyle": ":"})
+        x = np.array([places[model] for model in rows["model"]])
+        order, step = np.argsort(x), 1 + 0.03 * (k - (len(groups) - 1) / 2)
+        reach = np.abs(np.stack([rows[kind] - rows[f"{kind}_low"], rows[f"{kind}_high"] - rows[kind]]))
+        axes.errorbar(x[order] * step, rows[kind].to_numpy()[order], yerr=reach[:, order], capsize=2, linewidth=1.1,
+                      markersize=4.5, marker=markers[str(predictor)], color=style["color"],
+                      linestyle=style["linestyle"], label=f"{predictor} {estimate}".strip(),
+                      fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.4, color="#cccccc")
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False, fontsize=9)

@@ -1,0 +1,42 @@
+"""Sign flips by hand and by brute force; corrections against statsmodels."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wordprob.analysis import permutation
+
+
+@given(st.lists(st.floats(-10, 10).filter(lambda x: abs(x) > 1e-3), min_size=2, max_size=7))
+def test_exact_p_by_brute_force(values: list[float]) -> None:
+    flips = [
+        abs(sum(s * v for s, v in zip(signs, values, strict=True))) for signs in product((1, -1), repeat=len(values))
+    ]
+    expected = np.mean([flip >= abs(sum(values)) - 1e-9 for flip in flips])
+    assert permutation.sign_flip_test(np.array(values)) == pytest.approx(expected)
+
+
+def test_smallest_p_of_ten_folds() -> None:
+    assert permutation.sign_flip_test(np.linspace(1, 2, 10)) == 2 / 1024
+
+
+def test_ties_count() -> None:
+    assert permutation.sign_flip_test(np.array([0.1, 0.2, 0.3, -0.3])) == 12 / 16
+
+
+def test_sampled_p_is_near_the_exact_one() -> None:
+    scipy = pytest.importorskip("scipy.stats")
+    values = np.random.default_rng(1).normal(0.4, 1, 30)
+    expected = scipy.permutation_test((values,), np.mean, permutation_type="samples", n_resamples=50_000, rng=0).pvalue
+    assert permutation.sign_flip_test(values) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("bh", "fdr_bh"), ("holm", "holm")])
+def test_corrections(ours: str, theirs: str) -> None:
+    multipletests = pytest.importorskip("statsmodels.stats.multitest").multipletests
+    p = np.random.default_rng(2).random(25) ** 3
+    np.testing.assert_allclose(permutation.adjust(p, ours), multipletests(p, method=theirs)[1], atol=1e-14)
+    assert permutation.adjust(p, "none").tolist() == p.tolist()

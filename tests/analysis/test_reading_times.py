@@ -1,0 +1,228 @@
+"""Δ log-likelihood, against R, statsmodels and the authors' own numbers."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from wordprob.analysis import folds, regression, report
+from wordprob.analysis.reading_times import ALL_MODELS, Dataset, Protocol, Result, analyse, size_of
+from wordprob.analysis.tables import read_table
+from wordprob.errors import InputError, OptionError
+
+R = Path(__file__).parent / "r"
+SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "paper_reading_times"
+CORPORA = ("brown", "natural_stories", "provo")
+MODELS = ("gpt2-small", "pythia-70m", "pythia-14b")
+
+paper = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/paper_reading_times is absent")
+
+
+@pytest.fixture(scope="module")
+def small() -> pd.DataFrame:
+    return read_table(R / "small.tsv")
+
+
+@pytest.fixture(scope="module")
+def result(small: pd.DataFrame) -> Result:
+    return analyse([Dataset("small", "made-up", small)])
+
+
+def test_folds_agree_with_r(result: Result) -> None:
+    expected = pd.read_csv(R / "expected_folds.tsv", sep="\t")
+    found = result.folds.sort_values(["estimate", "fold"]).reset_index(drop=True)
+    assert found["n"].tolist() == expected["n"].tolist()
+    np.testing.assert_allclose(found["delta_llh"], expected["delta_llh"], rtol=0, atol=1e-11)
+
+
+def test_coefficients_agree_with_r(result: Result) -> None:
+    expected = pd.read_csv(R / "expected_coefficients.tsv", sep="\t")
+    # R names the naive columns, wordprob lets 'surprisal' stand for the estimate.
+    expected["term"] = expected["term"].str.replace("surprisal_naive", "surprisal").replace("(Intercept)", "Intercept")
+    both = result.coefficients.merge(expected, on=["regression", "term"], suffixes=("", "_r"))
+    assert len(both) == len(expected) == len(result.coefficients)
+    for column in ("estimate", "std_error", "t", "p"):
+        np.testing.assert_allclose(both[column], both[f"{column}_r"], rtol=1e-8)
+
+
+def test_against_statsmodels(small: pd.DataFrame) -> None:
+    sm = pytest.importorskip("statsmodels.formula.api")
+    frame = small.replace("", np.nan).assign(**{
+        name: pd.to_numeric(small[name]) for name in ("time", "word_len", "freq", "surprisal")
+    })  # fmt: skip
+    frame = frame.dropna(subset=["time", "word_len", "freq", "surprisal"]).reset_index(drop=True)
+    fold = np.arange(len(frame)) % 4 + 1
+    found = analyse(
+        [Dataset("small", "m", frame.drop(columns="surprisal_naive"), fold)],
+        Protocol("time ~ word_len*freq", "surprisal"),
+    )
+    for k, row in found.folds.set_index("fold").iterrows():
+        llh = []
+        for formula in ("time ~ word_len*freq", "time ~ word_len*freq + surprisal"):
+            fit = sm.ols(formula, frame[fold != k]).fit()
+            variance = float(np.mean(fit.resid**2))
+            error = frame.loc[fold == k, "time"] - fit.predict(frame[fold == k])
+            llh.append(np.mean(-0.5 * np.log(2 * np.pi * variance) - error**2 / (2 * variance)))
+        assert row["delta_llh"] == pytest.approx(llh[1] - llh[0], abs=1e-11)
+
+
+@pytest.fixture(scope="module")
+def published() -> Result:
+    datasets = []
+    for model in MODELS:
+        for corpus in CORPORA:
+            frame = read_table(SHARED / "merged" / f"{corpus}-{model}.tsv")
+            frame = frame.rename(columns=lambda name: name.replace("surprisal_buggy", "surprisal_naive"))
+            fold = folds.given(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
+            datasets.append(Dataset(corpus, model, frame, fold))
+    return analyse(datasets)
+
+
+@paper
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_published_fold(published: Result, corpus: str, model: str) -> None:
+    theirs = pd.read_csv(SHARED / "delta_llh" / f"llh-{corpus}-{model}.tsv", sep="\t")
+    theirs = theirs[theirs["predictor_type"] == 1]
+    ours = published.folds[(published.folds["corpus"] == corpus) & (published.folds["model"] == model)]
+    for estimate, name in (("corrected", "surprisal"), ("naive", "surprisal_buggy")):
+        expected = theirs[theirs["name"] == name].head(10)["diff_empty"].to_numpy()
+        found = ours[ours["estimate"] == estimate].sort_values("fold")["delta_llh"].to_numpy()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+@paper
+def test_the_papers_table(published: Result) -> None:
+    table = report.reading_times_markdown(published)
+    small = next(line for line in table.splitlines() if line.startswith("| gpt2-small"))
+    cells = [cell.strip().rstrip("*") for cell in small.split("|")[2:-1]]
+    assert cells == ["0.02", "5.25", "5.24", "0.02", "4.35", "4.33", "0.16", "3.63", "3.47"]
+
+
+@paper
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_drawn_folds_are_the_papers(corpus: str) -> None:
+    frame = read_table(SHARED / "merged" / f"{corpus}-gpt2-small.tsv")
+    needed = [f"{at}{name}" for at in regression.positions(3) for name in ("word_len", "freq")] + ["time"]
+    complete = (frame[needed] != "").all(axis=1).to_numpy()
+    given = folds.given(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
+    assert folds.draw(complete, 10, 42).tolist() == given.tolist()
+
+
+def test_sample_is_that_of_r() -> None:
+    # R 4.2.2: set.seed(42); sample(10)   and   set.seed(1); sample(5)
+    assert (folds.r_sample(10, 42) + 1).tolist() == [1, 5, 10, 8, 2, 4, 6, 9, 7, 3]
+    assert (folds.r_sample(5, 1) + 1).tolist() == [1, 4, 3, 5, 2]
+
+
+def test_spillover_is_looked_up_by_position(small: pd.DataFrame) -> None:
+    """A row left out must not move the words before it closer."""
+    whole = analyse([Dataset("small", "m", small)])
+    assert whole.provenance["datasets"][0]["rows"] == 240
+    without = small[small["word_id"] != "30"].reset_index(drop=True)
+    used = analyse([Dataset("small", "m", without)]).provenance["datasets"][0]["used"]
+    lost = whole.provenance["datasets"][0]["used"] - used
+    assert 12 <= lost <= 16, "the word itself and the three after it, in four texts, some of them incomplete anyway"
+
+
+def test_aggregate_counts_a_fold_once(small: pd.DataFrame) -> None:
+    """Three copies of one model are no more evidence than one."""
+    found = analyse([Dataset("small", name, small) for name in ("a", "b", "c")]).summary.set_index(
+        ["model", "contrast"]
+    )
+    for contrast in ("corrected - baseline", "corrected - naive"):
+        alone, together = found.loc[("a", contrast)], found.loc[(ALL_MODELS, contrast)]
+        assert together["p"] == alone["p"]
+        assert together["mean"] == pytest.approx(alone["mean"])
+        assert together["p_pairs"] <= together["p"]
+
+
+def test_probability_zero_is_missing(small: pd.DataFrame) -> None:
+    surprisal = small["surprisal"].mask(small["word_id"] == "40", "inf")
+    found = analyse([Dataset("small", "m", small.assign(surprisal=surprisal))])
+    assert np.isfinite(found.folds["delta_llh"]).all()
+    whole = analyse([Dataset("small", "m", small)])
+    assert found.provenance["datasets"][0]["used"] < whole.provenance["datasets"][0]["used"]
+
+
+def test_naive_only(small: pd.DataFrame) -> None:
+    found = analyse([Dataset("small", "m", small.drop(columns="surprisal"))])
+    assert set(found.summary["contrast"]) == {"naive - baseline"}
+    assert "corrected" not in set(found.folds["estimate"])
+    assert report.reading_times_markdown(found).startswith("| Model | Small: Buggy |\n")
+
+
+def test_sizes() -> None:
+    assert [size_of(name) for name in ("gpt2-small", "pythia-1.4b", "pythia-14b", "smollm2-135m", "exact:bow")] == [
+        124, 1400, 1400, 135, None
+    ]  # fmt: skip
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+def test_missing_column_is_named(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"no column 'freq'.*It has: text_id, word_id"):
+        analyse([Dataset("small", "m", small.drop(columns="freq"))])
+
+
+def test_no_surprisals(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="no surprisals"):
+        Dataset("small", "m", small.drop(columns=["surprisal", "surprisal_naive"]))
+
+
+def test_constant_times(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="are 250; there is nothing to predict"):
+        Dataset("small", "m", small.assign(time="250"))
+
+
+def test_times_that_are_not_numbers(small: pd.DataFrame) -> None:
+    times = small["time"].mask(small.index == 3, "fast")
+    with pytest.raises(InputError, match="row 4: 'fast'"):
+        Dataset("small", "m", small.assign(time=times))
+
+
+def test_too_few_rows_for_the_parameters(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"fold 1: \d+ rows to train on are too few for 13 parameters"):
+        analyse([Dataset("small", "m", small.head(16))], Protocol(folds=2))
+
+
+def test_constant_predictor(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"say already: word_len"):
+        analyse([Dataset("small", "m", small.assign(word_len="4"))])
+
+
+def test_rows_of_participants_are_refused(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="--participant"):
+        analyse([Dataset("small", "m", pd.concat([small, small]))])
+
+
+def test_formulas_may_transform(small: pd.DataFrame) -> None:
+    protocol = Protocol("log(time) ~ word_len + freq", "surprisal + prev_surprisal")
+    found = analyse([Dataset("small", "m", small)], protocol)
+    assert set(found.coefficients["term"]) == {"Intercept", "word_len", "freq", "surprisal", "prev_surprisal"}
+    times = small["time"].mask(small["word_id"] == "12", "0")
+    with pytest.raises(InputError, match="what is predicted is not finite"):
+        analyse([Dataset("small", "m", small.assign(time=times))], protocol)
+
+
+def test_formula_without_left_side() -> None:
+    with pytest.raises(OptionError, match="is not a formula"):
+        Protocol(baseline="time ~ word_len +* freq")
+
+
+def test_given_twice(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="given twice: small with m"):
+        analyse([Dataset("small", "m", small), Dataset("small", "m", small)])
+
+
+def test_folds_for_other_data(small: pd.DataFrame) -> None:
+    table = pd.DataFrame({"text_id": ["9"], "word_id": ["3"], "fold": ["1"]})
+    with pytest.raises(InputError, match=r"not for this data.*text 9 word 3"):
+        folds.given(small, table, "folds.tsv")
+
+
+def test_unknown_correction() -> None:
+    with pytest.raises(OptionError, match="bh, holm, none"):
+        Protocol(correction="bonferoni")

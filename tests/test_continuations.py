@@ -1,0 +1,72 @@
+"""Candidates after a context: the values of whole texts, the context computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wordprob
+from wordprob.errors import InputError
+from wordprob.lms.exact import FAMILIES, ExactLM
+
+CONTEXT = "It was in the evening that she"
+WORDS = ["came", "walked", "was", "remembered", 'said, "no."', "went home", "Elizabeth's", "."]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_followers_of_a_context_add_up_to_one(family):
+    """All words that can come next, and the end: the boundary before the first is divided out."""
+    model = ExactLM.bigram(family, longest=4)
+    scorer = wordprob.Scorer(model)
+    true = model.followers("She saw", "punctuation")
+    words = [w for w in true if w != "<end>"]
+    rests = [next(t for t in model.texts if t.startswith(f"She saw{w}"))[7:] for w in words]
+    table = scorer.score_continuations("She saw", rests, "punctuation", unit="nats", separator="").to_pandas()
+    found = np.exp(-table.groupby("text_id")["surprisal"].first().to_numpy())
+    assert np.abs(found - [true[w] for w in words]).max() < 1e-12
+    assert found.sum() + true.get("<end>", 0.0) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+def test_values_are_those_of_whole_texts(load_shared, name, definition):
+    scorer = load_shared(name)
+    words = WORDS[:-1]
+    table = scorer.score_continuations(CONTEXT, words, definition, unit="nats")
+    frame, begin = table.to_pandas(), len(CONTEXT) + 1
+    whole = scorer.score([f"{CONTEXT} {w}" for w in words], definition, unit="nats").to_pandas()
+    whole = whole[whole["start"] >= begin].reset_index(drop=True)
+    assert frame["word"].tolist() == whole["word"].tolist()
+    for column in ("surprisal", "surprisal_naive", "before", "after"):
+        assert np.allclose(frame[column], whole[column], atol=1e-4, equal_nan=True), column
+    assert frame["start"].tolist() == (whole["start"] - begin).tolist()
+    assert frame["context_tokens"].tolist() == whole["context_tokens"].tolist()
+    assert table.texts()["conservation"].dropna().abs().max() < 1e-3
+
+
+def test_the_context_is_run_once(load_shared):
+    model = load_shared("fiction-bow").model
+    run, seen = model._run, []
+    model._run = lambda **inputs: seen.append(inputs["input_ids"].shape) or run(**inputs)
+    try:
+        wordprob.Scorer(model).score_continuations(CONTEXT * 5, [f"word{n}" for n in range(50)])
+    finally:
+        del model._run
+    assert sum(rows * length for rows, length in seen) < 50 * 12
+
+
+def test_an_empty_context_is_a_beginning(load_shared):
+    scorer = load_shared("fiction-bow")
+    given = scorer.score_continuations("", ["She", "It"]).to_pandas()
+    alone = scorer.score(["She", "It"]).to_pandas()
+    assert np.allclose(given["surprisal"], alone["surprisal"], atol=1e-6)
+
+
+def test_a_continuation_must_begin_a_word(load_shared):
+    with pytest.raises(InputError, match="goes on with the context's last word"):
+        load_shared("fiction-bow").score_continuations("the mark", ["er"], separator="")
+
+
+def test_punctuation_may_follow_at_once(load_shared):
+    frame = load_shared("fiction-bow").score_continuations("She saw it", [".", ","], "punctuation", separator="")
+    assert frame.to_pandas()["surprisal"].notna().all()
