@@ -10,7 +10,6 @@ import transformers
 from conftest import shared
 from wordprob import Scorer, load
 from wordprob.errors import ModelError, OptionError, UnsupportedError
-from wordprob.kernels import reference
 from wordprob.lms.hf import HFModel
 from wordprob.types import Request
 
@@ -162,19 +161,6 @@ def test_only_a_plain_head_is_applied_to_hidden_states(tokenizer_of, kind, optio
     with torch.inference_mode():
         whole = torch.log_softmax(model._model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1].double(), -1)
     assert np.allclose(dict(model.next_logprobs([[5, 6, 7]]))[0], whole, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_reference_kernel_against_float64(dtype):
-    torch.manual_seed(0)
-    hidden, weight = torch.randn(37, 16, dtype=dtype), torch.randn(101, 16, dtype=dtype)
-    of, targets = torch.randint(0, 5, (101,)), torch.randint(0, 101, (37,))
-    exact = (hidden.double() @ weight.double().T).log_softmax(-1)
-    target, mass, _ = reference.score_hidden(hidden, weight, None, targets, reference.membership(of, 5))
-    error = 1e-5 if dtype == torch.float32 else 0.1
-    assert (target - exact[torch.arange(37), targets]).abs().max() < error
-    for k in range(5):
-        assert (mass[:, k] - exact[:, of == k].logsumexp(-1)).abs().max() < error
 
 
 def test_gathered_ids_are_the_models_own(model):

@@ -55,6 +55,7 @@ def score_hidden(
     import torch
 
     step = max(1, ELEMENTS // weight.shape[0])
+    hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
     parts = []
     for low in range(0, hidden.shape[0], step):
         logits = torch.nn.functional.linear(hidden[low : low + step], weight, bias)

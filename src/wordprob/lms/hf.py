@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from wordprob import plan
 from wordprob.errors import ModelError, OptionError, UnsupportedError
-from wordprob.kernels import reference
+from wordprob.kernels import HeadScorer, head_scorer, reference
 from wordprob.lms.hf_tokenizer import HFTokenizer, load_tokenizer
 from wordprob.types import Atoms, Floats, Request, Scores
 
@@ -24,6 +25,8 @@ BUDGET = 4096
 """Tokens in a batch, padding included."""
 PACK = 512
 """Tokens of rests that go behind one trunk at a time."""
+AT_ONCE = 64
+"""Whole distributions in hand at a time."""
 UNLIMITED = 4096
 """Window for models that declare no limit."""
 
@@ -48,6 +51,7 @@ class HFModel:
         self.width = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
         self.max_tokens = _max_tokens(model.config)
         self.metadata = dict(metadata)
+        self._last: tuple[Atoms, HeadScorer] | None = None
         self._head = head if self._head_is_plain(head) else None
         self._cached = self._cache_is_right()
 
@@ -61,16 +65,17 @@ class HFModel:
         """
         import torch
 
-        members = reference.membership(torch.from_numpy(atoms.of), len(atoms.labels)).to(self._model.device)
+        with torch.inference_mode():
+            masses = self._masses(atoms)
         groups = self._shared(requests)
         late = {n for group in groups.values() for n, _ in group}
         whole = [n for n in range(len(requests)) if n not in late]
         with torch.inference_mode():
             for batch in plan.batches([len(requests[n].ids) for n in whole], BUDGET):
                 chosen = [whole[k] for k in batch]
-                yield from self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), members)
+                yield from self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), masses)
             for trunk, group in groups.items():
-                yield from self._late(requests[trunk].ids.tolist(), group, requests, members)
+                yield from self._late(requests[trunk].ids.tolist(), group, requests, masses)
 
     def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
         """Return, by its longest member, each group of requests for late rows that begin alike."""
@@ -83,13 +88,13 @@ class HFModel:
         trunk: Sequence[int],
         group: Sequence[tuple[int, int]],
         requests: Sequence[Request],
-        members: torch.Tensor,
+        masses: HeadScorer,
     ) -> Iterator[tuple[int, Scores]]:
         """Answer requests for late rows from one run of the trunk; ``group`` says how much each shares with it."""
         tails = [(requests[n].ids.tolist(), min(requests[n].first, shared)) for n, shared in group]
         for k, states in self._tails(trunk, tails):
             n = group[k][0]
-            yield from self._scores([n], requests, [states[requests[n].first - tails[k][1] :]], members)
+            yield from self._scores([n], requests, [states[requests[n].first - tails[k][1] :]], masses)
 
     def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
         """Return the states of the rows that each request asks for."""
@@ -98,15 +103,14 @@ class HFModel:
         return [states[n, r.first : len(r.ids)] for n, r in enumerate(requests)]
 
     def _scores(
-        self, chosen: Sequence[int], requests: Sequence[Request], states: Sequence[torch.Tensor], members: torch.Tensor
+        self, chosen: Sequence[int], requests: Sequence[Request], states: Sequence[torch.Tensor], masses: HeadScorer
     ) -> Iterator[tuple[int, Scores]]:
         import torch
 
         asked = [requests[n] for n in chosen]
         following = [np.append(r.ids[r.first + 1 :], 0) for r in asked]
-        targets = torch.from_numpy(np.concatenate(following)).to(members.device)
         picked = torch.cat(list(states))
-        target, mass, normaliser = self._masses(picked, targets, members)
+        target, mass, normaliser = masses(picked, torch.from_numpy(np.concatenate(following)).to(picked.device))
         low = 0
         for n, request, rows in zip(chosen, asked, states, strict=True):
             high = low + len(rows)
@@ -118,12 +122,18 @@ class HFModel:
         """Run the model; the first output is hidden states where the head is a plain linear map, logits where not."""
         return (self._model if self._head is None else self._model.base_model)(**inputs)
 
-    def _masses(
-        self, picked: torch.Tensor, targets: torch.Tensor, members: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        if self._head is None:
-            return reference.score_logits(picked, targets, members)
-        return reference.score_hidden(picked, self._head.weight, self._head.bias, targets, members)
+    def _masses(self, atoms: Atoms) -> HeadScorer:
+        """Return what turns states and targets into numbers, for this partition of the vocabulary."""
+        import torch
+
+        if self._last is None or self._last[0] is not atoms:
+            of, count = torch.from_numpy(atoms.of).to(self._model.device), len(atoms.labels)
+            if self._head is None:
+                members = reference.membership(of, count)
+                self._last = atoms, lambda logits, targets: reference.score_logits(logits, targets, members)
+            else:
+                self._last = atoms, head_scorer(self._head.weight, self._head.bias, of, count)
+        return self._last[1]
 
     def _logits(self, state: torch.Tensor, wanted: Sequence[int] | None = None) -> torch.Tensor:
         """Return the logits of a state, all or some of them."""
@@ -132,8 +142,8 @@ class HFModel:
         weight, bias = self._head.weight, self._head.bias
         if wanted is not None:
             weight, bias = weight[list(wanted)], None if bias is None else bias[list(wanted)]
-        logits: torch.Tensor = state @ weight.T
-        return logits if bias is None else logits + bias
+        logits: torch.Tensor = state.float() @ weight.float().T
+        return logits if bias is None else logits + bias.float()
 
     def _at(self, picked: torch.Tensor, normaliser: torch.Tensor, row: int, wanted: Sequence[int]) -> Floats:
         return _array(self._logits(picked[row], wanted).float() - normaliser[row])
@@ -187,10 +197,18 @@ class HFModel:
             for trunk, members in plan.trunks(prefixes):
                 if self._fits(len(prefixes[trunk])):
                     tails = [(prefixes[n], min(shared, len(prefixes[n]) - 1)) for n, shared in members]
-                    for k, states in self._tails(prefixes[trunk], tails):
-                        yield members[k][0], _log_softmax(self._logits(states[-1]))
+                    yield from ((members[k][0], row) for k, row in self._after(prefixes[trunk], tails))
                 else:
                     yield from self._each([n for n, _ in members], prefixes)
+
+    def _after(self, trunk: Sequence[int], tails: Sequence[tuple[Sequence[int], int]]) -> Iterator[tuple[int, Floats]]:
+        """Yield the log-distribution after each of the tails."""
+        import torch
+
+        last = ((k, states[-1]) for k, states in self._tails(trunk, tails))
+        while part := list(islice(last, AT_ONCE)):
+            found = _log_softmax(self._logits(torch.stack([state for _, state in part])))
+            yield from ((k, row) for (k, _), row in zip(part, found, strict=True))
 
     def _each(self, chosen: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
         """Run every prefix in full: the readable twin of :meth:`_tails`."""

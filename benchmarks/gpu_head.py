@@ -1,0 +1,140 @@
+"""What the head costs on a GPU: the fused kernel against the bare matrix product and the usual recipe.
+
+    python benchmarks/gpu_head.py [results.csv]
+
+Random weights in the published shapes of Pythia, 16 × 1024 tokens in bfloat16. The trunk is transformers' own, eager.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+from wordprob.kernels import fused, reference
+
+SHAPES = {
+    # hidden size, layers, heads, feed-forward size
+    "pythia-70m": (512, 6, 8, 2048),
+    "pythia-160m": (768, 12, 12, 3072),
+    "pythia-1.4b": (2048, 24, 16, 8192),
+    "pythia-6.9b": (4096, 32, 32, 16384),
+}
+BATCH, LENGTH, VOCABULARY, ATOMS = 16, 1024, 50304, 12
+
+
+def timed(function, repeats=10):
+    for _ in range(3):
+        function()
+    torch.cuda.synchronize()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(repeats):
+        function()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / repeats
+
+
+def extra_memory(function):
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    function()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def trunk_of(shape):
+    size, layers, heads, feed = SHAPES[shape]
+    config = transformers.GPTNeoXConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=feed,
+    )
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        return transformers.GPTNeoXModel(config).to(torch.bfloat16).eval()
+
+
+def naive_recipe(hidden, weight, targets, of):
+    logits = (hidden @ weight.T).float()
+    surprisal = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    masks = (of < 3).float(), (of < 6).float()
+    return surprisal, [-((mask * torch.softmax(logits, -1)).sum(-1)).log() for mask in masks]
+
+
+def precision(hidden, weight, targets, of, head):
+    few = slice(0, 512)
+    exact = torch.log_softmax(hidden[few].double() @ weight.double().T, -1)
+    target, mass, _ = head.score(hidden[few], targets[few])
+    true = exact.gather(-1, targets[few, None])[:, 0]
+    masses = torch.stack([exact[:, of == k].logsumexp(-1) for k in range(ATOMS)], -1)
+    written = torch.log_softmax((hidden[few] @ weight.T).float(), -1).gather(-1, targets[few, None])[:, 0]
+    return (
+        max((target - true).abs().max().item(), (mass - masses).abs().max().item()),
+        (written - true).abs().max().item(),
+    )
+
+
+def measure(shape):
+    trunk = trunk_of(shape)
+    size = trunk.config.hidden_size
+    ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH), device="cuda")
+    weight = (torch.randn(VOCABULARY, size, device="cuda") * 0.02).to(torch.bfloat16)
+    sizes = torch.tensor([0.5, 0.3] + [0.2 / (ATOMS - 2)] * (ATOMS - 2), device="cuda")
+    of = torch.multinomial(sizes, VOCABULARY, replacement=True)
+    head = fused.FusedHead(weight, None, of, ATOMS)
+    with torch.inference_mode():
+        hidden = trunk(input_ids=ids)[0].reshape(-1, size)
+        targets = torch.randint(0, VOCABULARY, (len(hidden),), device="cuda")
+        run = lambda: trunk(input_ids=ids)[0].reshape(-1, size)  # noqa: E731
+        times = {
+            "trunk_ms": timed(run),
+            "matmul_ms": timed(lambda: hidden @ weight.T),
+            "fused_ms": timed(lambda: head.score(hidden, targets)),
+            "whole_ms": timed(lambda: head.score(run(), targets)),
+            "naive_ms": timed(lambda: naive_recipe(hidden, weight, targets, of), 3),
+        }
+        memory = extra_memory(lambda: head.score(hidden, targets))
+        naive_memory = extra_memory(lambda: naive_recipe(hidden, weight, targets, of))
+        error, written = precision(hidden, weight, targets, of, head)
+        kept = reference.membership(of, ATOMS)
+        slow = reference.score_hidden(hidden[:300].float(), weight.float(), None, targets[:300], kept)
+        fast = head.score(hidden[:300], targets[:300])
+        assert all(torch.allclose(a, b, atol=1e-3) for a, b in zip(slow, fast, strict=True))
+    limit = times["trunk_ms"] + times["matmul_ms"]
+    row = {"shape": shape, **{k: round(v, 3) for k, v in times.items()}}
+    return row | {
+        "ratio_to_limit": round(times["whole_ms"] / limit, 3),
+        "head_memory_gib": round(memory, 3),
+        "naive_memory_gib": round(naive_memory, 2),
+        "error_nats": f"{error:.1e}",
+        "error_from_bf16_logits": f"{written:.1e}",
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def main():
+    rows = []
+    for shape in SHAPES:
+        rows.append(measure(shape))
+        print(rows[-1], flush=True)
+        torch.cuda.empty_cache()
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "results" / "gpu_head.csv"
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

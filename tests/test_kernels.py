@@ -1,0 +1,58 @@
+"""The readable kernel against float64, and the fused one against the readable one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from wordprob.kernels import head_scorer, reference
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rows", "size", "vocabulary", "atoms"), [(37, 16, 101, 5), (1, 8, 3, 3), (130, 24, 1000, 12)])
+def test_the_reference_against_float64(dtype, rows, size, vocabulary, atoms):
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(rows, size, dtype=dtype), torch.randn(vocabulary, size, dtype=dtype)
+    bias = torch.randn(vocabulary, dtype=dtype)
+    of, targets = torch.arange(vocabulary) % atoms, torch.randint(0, vocabulary, (rows,))
+    exact = (hidden.double() @ weight.double().T + bias.double()).log_softmax(-1)
+    target, mass, _ = head_scorer(weight, bias, of, atoms)(hidden, targets)
+    error = 1e-5  # whatever the weights' dtype: the products are taken in float32
+    assert (target - exact[torch.arange(rows), targets]).abs().max() < error
+    for k in range(atoms):
+        assert (mass[:, k] - exact[:, of == k].logsumexp(-1)).abs().max() < error
+    assert torch.allclose(mass.exp().sum(-1), torch.ones(rows), atol=1e-5)
+
+
+def test_rows_in_pieces_are_the_rows_whole(monkeypatch):
+    torch.manual_seed(0)
+    hidden, weight, of = torch.randn(50, 8), torch.randn(40, 8), torch.arange(40) % 4
+    targets = torch.randint(0, 40, (50,))
+    whole = reference.score_hidden(hidden, weight, None, targets, reference.membership(of, 4))
+    monkeypatch.setattr(reference, "ELEMENTS", 40 * 7)
+    pieces = reference.score_hidden(hidden, weight, None, targets, reference.membership(of, 4))
+    for a, b in zip(whole, pieces, strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    ("rows", "size", "vocabulary", "atoms"), [(1, 64, 300, 3), (129, 72, 5000, 12), (1000, 768, 50304, 12)]
+)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_the_fused_kernel_is_as_good_as_float64(rows, size, vocabulary, atoms, with_bias):
+    """Within 1e-4 nats of a float64 head on the same hidden states; bf16 logits are off by a hundred times that."""
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, size, device="cuda").to(torch.bfloat16)
+    weight = (torch.randn(vocabulary, size, device="cuda") * 0.05).to(torch.bfloat16)
+    bias = torch.randn(vocabulary, device="cuda").to(torch.bfloat16) if with_bias else None
+    of = torch.randint(0, atoms, (vocabulary,), device="cuda")
+    targets = torch.randint(0, vocabulary, (rows,), device="cuda")
+    scorer = head_scorer(weight, bias, of, atoms)
+    assert "FusedHead" in repr(scorer)
+    target, mass, _ = scorer(hidden, targets)
+    logits = hidden.double() @ weight.double().T
+    exact = (logits if bias is None else logits + bias.double()).log_softmax(-1)
+    assert (target - exact.gather(-1, targets[:, None])[:, 0]).abs().max() < 1e-4
+    for k in range(atoms):
+        assert (mass[:, k] - exact[:, of == k].logsumexp(-1)).abs().max() < 1e-4
