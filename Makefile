@@ -1,11 +1,14 @@
 # make demo   a real model scores examples/ and prints a table
 # make test   everything CI checks
 # make check  the quick checks: format, lint, types, layers, docs
+# make bench  what scoring costs here: make bench TEXTS=file, one text a line
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check format clean
+TEXTS ?= examples/abstract.txt
+
+.PHONY: demo test check bench format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -26,6 +29,9 @@ check: $(READY)
 test: check
 	$(BIN)/coverage run -m pytest --durations=10
 	$(BIN)/coverage report --skip-covered --fail-under=90
+
+bench: $(READY)
+	$(BIN)/python benchmarks/cpu.py $(TEXTS)
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -51,9 +51,7 @@ def main():
     tokenise = min(seconds(lambda: backend.encode_batch(texts, add_special_tokens=False))[0] for _ in range(5))
     reader, rule = scorer._reader(words.Whitespace()), words.Whitespace()
     documents = [wordprob.types.Document(n, t) for n, t in enumerate(texts)]
-    host = min(
-        seconds(lambda: reader.read(documents, [rule.segment(t) for t in texts], given=False))[0] for _ in range(5)
-    )
+    host = min(seconds(lambda: reader.read(documents, [rule.segment(t) for t in texts]))[0] for _ in range(5))
     row = {
         "texts": Path(sys.argv[1]).name,
         "model": "smollm2-135m",

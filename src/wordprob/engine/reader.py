@@ -81,11 +81,6 @@ class Job:
         """The first row whose distribution is needed: that of the last word given, for the boundary after it."""
         return self.row(self.given - 1) if self.given else 0
 
-    def only_after(self, given: int) -> None:
-        """Take the first words as context: their own values are not wanted."""
-        self.given = given
-        self.branches = {boundary: found for boundary, found in self.branches.items() if boundary >= given}
-
     def window_of(self, row: int) -> plan.Window:
         """Return the window that answers for a row."""
         return self.windows[bisect_right(self.windows, row, key=lambda w: w.first) - 1]
@@ -128,15 +123,30 @@ class Reader:
             return frozenset(spaces | {END})
         return frozenset(self.atoms.labels) - spaces - {UNREACHABLE}
 
-    def read(self, documents: Sequence[Document], segmented: Sequence[Sequence[Word]], given: bool) -> list[Job]:
+    def read(
+        self,
+        documents: Sequence[Document],
+        segmented: Sequence[Sequence[Word]],
+        own: bool = False,
+        given: Sequence[int] | None = None,
+    ) -> list[Job]:
         """Tokenise, align and find every word's spellings.
 
-        ``given`` says that the words are the user's own and need not follow the rule.
+        Parameters
+        ----------
+        documents, segmented
+            The texts and their words.
+        own
+            Whether the words are the user's own and need not follow the rule.
+        given
+            For each text, how many words at its beginning are context only.
         """
         tokens = self._tokenizer.encode([d.text for d in documents])
         jobs = [
-            self._align(document, found, written, given)
-            for document, found, written in zip(documents, segmented, tokens, strict=True)
+            self._align(document, found, written, own, skipped)
+            for document, found, written, skipped in zip(
+                documents, segmented, tokens, given or [0] * len(documents), strict=True
+            )
         ]
         places = [(job, i, place) for job in jobs for i, place in self._places(job)]
         spelled = self._speller.spellings([place for _, _, place in places])
@@ -146,13 +156,15 @@ class Reader:
 
     # --- boundaries ---
 
-    def _align(self, document: Document, found: Sequence[Word], tokens: Tokens, given: bool) -> Job:
-        job = Job(document, found, tokens, align(document.text, found, tokens), [self._start(tokens)])
-        job.notes = [self._rewriting(job, i) for i in range(len(found))]
-        for i, cut in enumerate(job.alignment.cuts):
-            job.boundaries.append(None)
+    def _align(self, document: Document, found: Sequence[Word], tokens: Tokens, own: bool, given: int) -> Job:
+        job = Job(document, found, tokens, align(document.text, found, tokens), [self._start(tokens)], given=given)
+        needed = range(max(given - 1, 0), len(found))
+        job.boundaries += [None] * len(found)
+        job.notes = [self._rewriting(job, i) if i in needed else [] for i in range(len(found))]
+        for i in needed:
+            cut = job.alignment.cuts[i]
             if cut is Cut.CLEAN:
-                self._weigh(job, i, given)
+                self._weigh(job, i, own)
             elif cut is Cut.EMPTY:
                 job.boundaries[i + 1] = job.boundaries[i]
                 if not job.notes[i]:
@@ -174,7 +186,7 @@ class Reader:
             return frozenset(self.atoms.labels) - {UNREACHABLE}
         return self.start_labels
 
-    def _weigh(self, job: Job, i: int, given: bool) -> None:
+    def _weigh(self, job: Job, i: int, own: bool) -> None:
         """Settle what ends word ``i``, and make sure that what really follows it is counted."""
         text, word, row = job.document.text, job.words[i], job.row(i + 1)
         before = text[max(0, word.start - 2) : word.start]
@@ -187,7 +199,7 @@ class Reader:
         if row == len(job.tokens.ids) or self._labels[job.tokens.ids[row]] in labels:
             return
         opening = self._rule.label(text[word.end : word.end + 2])
-        if given and not self._rule.boundaries(before, word.text, [opening]):
+        if own and not self._rule.boundaries(before, word.text, [opening]):
             self._without(job, i + 1, NO_RULE)
             return
         job.branches.setdefault(i + 1, []).append(Branch(self._past_character(job, i), (), (), None))
@@ -222,7 +234,7 @@ class Reader:
             low, high = job.alignment.slice(i)
             joined = i > 0 and job.alignment.cuts[i - 1] is Cut.JOINED
             open_end = job.alignment.cuts[i] in (Cut.CLEAN, Cut.JOINED) and i + 1 not in job.missing
-            if open_end and (i == 0 or job.alignment.cuts[i - 1] is not Cut.SHARED):
+            if i + 1 >= job.given and open_end and (i == 0 or job.alignment.cuts[i - 1] is not Cut.SHARED):
                 ids = tuple(job.tokens.ids[low:high].tolist())
                 yield i, Place(text[max(0, done - 200) : done], text[done : word.end], word.text, ids, joined)
             done = word.end

@@ -87,7 +87,7 @@ class Scorer:
         scored: list[TextScores] = []
         for low in range(0, len(documents), CHUNK):
             part = slice(low, low + CHUNK)
-            jobs = reader.read(documents[part], segmented[part], given=not isinstance(words, str))
+            jobs = reader.read(documents[part], segmented[part], own=not isinstance(words, str))
             self._complete(jobs, reader, min_context, progress, low, len(documents))
             scored += [self._finish(job, reader, job.document, 0) for job in jobs]
         return WordTable.build(scored, self._metadata(rule, words), unit)
@@ -135,10 +135,10 @@ class Scorer:
         for low in range(0, len(parts), CHUNK):
             chosen = range(low, min(low + CHUNK, len(parts)))
             jobs = reader.read(
-                [Document(parts[n].id, joined[n][0]) for n in chosen], [segmented[n] for n in chosen], False
+                [Document(parts[n].id, joined[n][0]) for n in chosen],
+                [segmented[n] for n in chosen],
+                given=[_given(segmented[n], joined[n][1], parts[n]) for n in chosen],
             )
-            for n, job in zip(chosen, jobs, strict=True):
-                job.only_after(_given(segmented[n], joined[n][1], parts[n]))
             self._complete(jobs, reader, None, progress, low, len(parts))
             scored += [self._finish(job, reader, parts[n], joined[n][1]) for n, job in zip(chosen, jobs, strict=True)]
         metadata = {**self._metadata(rule, words), "context": context}

@@ -26,7 +26,7 @@ BUDGET = 4096
 PACK = 512
 """Tokens of rests that go behind one trunk at a time."""
 AT_ONCE = 64
-"""Whole distributions in hand at a time."""
+"""Tails whose states go through the head together."""
 UNLIMITED = 4096
 """Window for models that declare no limit."""
 
@@ -92,9 +92,11 @@ class HFModel:
     ) -> Iterator[tuple[int, Scores]]:
         """Answer requests for late rows from one run of the trunk; ``group`` says how much each shares with it."""
         tails = [(requests[n].ids.tolist(), min(requests[n].first, shared)) for n, shared in group]
-        for k, states in self._tails(trunk, tails):
-            n = group[k][0]
-            yield from self._scores([n], requests, [states[requests[n].first - tails[k][1] :]], masses)
+        answers = self._tails(trunk, tails)
+        while part := list(islice(answers, AT_ONCE)):
+            chosen = [group[k][0] for k, _ in part]
+            rows = [s[requests[n].first - tails[k][1] :] for n, (k, s) in zip(chosen, part, strict=True)]
+            yield from self._scores(chosen, requests, rows, masses)
 
     def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
         """Return the states of the rows that each request asks for."""
