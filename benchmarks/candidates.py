@@ -7,14 +7,12 @@ The whole texts are sampled: twenty of them are timed, and the time of all is re
 
 from __future__ import annotations
 
-import csv
-import platform
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import torch
+import record
 
 import wordprob
 
@@ -43,16 +41,11 @@ def main():
         "whole_texts_s": round(each * len(candidates), 1),
         "times_faster": round(each * len(candidates) / ours, 1),
         "largest_difference_nats": f"{np.abs(shared['surprisal'].to_numpy()[sample] - last).max():.1e}",
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "torch": torch.__version__,
-        "wordprob": wordprob.__version__,
+        **record.surroundings(),
     }
     print(row)
     if len(sys.argv) > 3:
-        with Path(sys.argv[3]).open("w", newline="") as file:
-            writer = csv.DictWriter(file, row.keys())
-            writer.writeheader()
-            writer.writerow(row)
+        record.save([row], sys.argv[3])
 
 
 if __name__ == "__main__":

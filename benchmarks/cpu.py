@@ -7,12 +7,11 @@ TEXTS has one text on each line. The limit is the trunk and the head's matrix pr
 
 from __future__ import annotations
 
-import csv
-import platform
 import sys
 import time
 from pathlib import Path
 
+import record
 import torch
 
 import wordprob
@@ -63,16 +62,11 @@ def main():
         "tokenise_s": round(tokenise, 4),
         "host_s": round(host, 4),
         "host_ratio": round(host / tokenise, 2),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "torch": torch.__version__,
-        "wordprob": wordprob.__version__,
+        **record.surroundings(),
     }
     print(row)
     if len(sys.argv) > 2:
-        with Path(sys.argv[2]).open("w", newline="") as file:
-            writer = csv.DictWriter(file, row.keys())
-            writer.writeheader()
-            writer.writerow(row)
+        record.save([row], sys.argv[2])
 
 
 if __name__ == "__main__":

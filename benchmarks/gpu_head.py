@@ -7,7 +7,6 @@ Random weights in the published shapes of Pythia, 16 × 1024 tokens in bfloat16.
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import torch
 import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+import record
+
 from wordprob.kernels import fused, reference
 
 SHAPES = {
@@ -130,10 +131,7 @@ def main():
         print(rows[-1], flush=True)
         torch.cuda.empty_cache()
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "results" / "gpu_head.csv"
-    with target.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    record.save(rows, target)
 
 
 if __name__ == "__main__":

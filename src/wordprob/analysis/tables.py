@@ -58,9 +58,10 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     missing = [name for name in columns if name not in there]
     if not missing:
         return
+    hint = did_you_mean(missing[0], there)
+    near = "" if hint.startswith("Known") else f" {hint}"
     raise InputError(
-        f"{where} has no column {', '.join(repr(name) for name in missing)}. {did_you_mean(missing[0], there)} "
-        f"It has: {', '.join(there)}."
+        f"{where} has no column {', '.join(repr(name) for name in missing)}.{near} It has: {', '.join(there)}."
     )
 
 

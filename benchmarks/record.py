@@ -1,0 +1,29 @@
+"""Results as rows of a CSV file, with what they were measured on."""
+
+from __future__ import annotations
+
+import csv
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+import wordprob
+
+
+def surroundings() -> dict[str, str]:
+    """Return the machine and the versions."""
+    return {
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "torch": str(torch.__version__),
+        "wordprob": wordprob.__version__,
+    }
+
+
+def save(rows: Sequence[Mapping[str, object]], path: str | Path) -> None:
+    """Write rows of the same columns."""
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
