@@ -79,6 +79,26 @@ def test_values_do_not_depend_on_the_batch(model):
         assert np.allclose(kept["surprisal"], alone["surprisal"], atol=1e-4, equal_nan=True)
 
 
+def test_short_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch):
+    scorer = Scorer(model)
+    expected = scorer.score(TEXTS, unit="nats").to_pandas()
+    run, sizes = model._batch, []
+
+    def limited(requests, most=2):
+        sizes.append(len(requests))
+        if len(requests) > most:
+            raise torch.OutOfMemoryError("out of memory")
+        return run(requests)
+
+    monkeypatch.setattr(model, "_batch", limited)
+    found = scorer.score(TEXTS, unit="nats").to_pandas()
+    assert max(sizes) > 2
+    assert np.allclose(found["surprisal"], expected["surprisal"], atol=1e-4, equal_nan=True)
+    monkeypatch.setattr(model, "_batch", lambda requests: limited(requests, most=0))
+    with pytest.raises(ModelError, match="too little memory for one text"):
+        scorer.score(TEXTS)
+
+
 def test_the_terms_are_the_models_own_probabilities(model):
     """Naive, before and after, from the model's logits in float64 by the textbook route."""
     vocabulary, tokenizer = model.tokenizer.vocabulary, model.tokenizer

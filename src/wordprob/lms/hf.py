@@ -72,10 +72,33 @@ class HFModel:
         whole = [n for n in range(len(requests)) if n not in late]
         with torch.inference_mode():
             for batch in plan.batches([len(requests[n].ids) for n in whole], BUDGET):
-                chosen = [whole[k] for k in batch]
-                yield from self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), masses)
+                yield from self._whole([whole[k] for k in batch], requests, masses)
             for trunk, group in groups.items():
                 yield from self._late(requests[trunk].ids.tolist(), group, requests, masses)
+
+    def _whole(
+        self, chosen: Sequence[int], requests: Sequence[Request], masses: HeadScorer
+    ) -> Iterator[tuple[int, Scores]]:
+        """Answer a batch of requests, in halves where memory is short."""
+        import torch
+
+        try:
+            found = list(self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), masses))
+        except torch.OutOfMemoryError as error:
+            if len(chosen) == 1:
+                length = len(requests[chosen[0]].ids)
+                raise ModelError(
+                    f"the device has too little memory for one text of {length} tokens; try --device cpu, or a smaller "
+                    "model."
+                ) from error
+            found = []
+        if found:
+            yield from found
+            return
+        torch.cuda.empty_cache()
+        middle = len(chosen) // 2
+        yield from self._whole(chosen[:middle], requests, masses)
+        yield from self._whole(chosen[middle:], requests, masses)
 
     def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
         """Return, by its longest member, each group of requests for late rows that begin alike."""
