@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import wordprob
-from wordprob.lms.exact import ExactLM
 
 # --- wordsprobability --------------------------------------------------------------------------------------------
 
@@ -121,8 +120,6 @@ def test_windows_overlap(load_shared):
     assert frame["context_tokens"][400:].min() >= 200
 
 
-def test_units_and_base_are_stated():
-    assert Scored.metadata["unit"] == "bits"
-
-
-Scored = wordprob.Scorer(ExactLM.bigram("bow", 3)).score("She saw")
+def test_the_unit_is_stated():
+    for unit in ("bits", "nats"):
+        assert wordprob.load("exact:bow").score("She saw", unit=unit).metadata["unit"] == unit
