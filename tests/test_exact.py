@@ -162,3 +162,14 @@ def test_random_lexicons_and_vocabularies(model, definition):
 def test_the_example_chain_is_a_distribution():
     for word, following in CHAIN.items():
         assert sum(following.values()) == pytest.approx(1.0), word
+
+
+def test_a_spelling_that_only_a_line_break_brings_out():
+    """Ends are marked everywhere but before a line break, and no token joins the two."""
+    chain = {"": {"a": 1.0}, "a": {".": 0.5, "a": 0.3, "": 0.2}, ".": {"a": 0.6, "": 0.4}}
+    chunks, prefix, suffix = SHAPES["eow"]
+    texts = enumerate_texts(chain, 3, 0.3, frozenset("."), frozenset("."))
+    model = ExactLM(texts, ToyTokenizer(chunks, ["a", ". ", ".", "\n"], prefix, suffix))
+    table = Scorer(model).score(model.texts, "whitespace", unit="nats")
+    true, _ = truths(model, "whitespace")
+    assert np.abs(np.exp(-table.to_pandas()["surprisal"]) - true).max() < 1e-12
