@@ -164,13 +164,26 @@ def test_existing_output_is_kept_unless_forced(wordprob, tmp_path):
     assert target.read_text().startswith("text_id")
 
 
-def test_unwritable_output_is_refused_before_the_model_is_loaded(wordprob, tmp_path):
-    if os.geteuid() == 0:
-        pytest.skip("needs a user other than root, who may write everywhere")
-    tmp_path.chmod(0o500)
+def test_unwritable_output_is_refused_before_the_model_is_loaded(wordprob, tmp_path, monkeypatch):
+    """Root may write everywhere, so permission is taken away by hand."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     code, _, err = wordprob("score", "--text", "x", "-o", str(tmp_path / "x.tsv"), "--model", "no/such-model")
     assert code == 1
     assert "no permission" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, watched):
+    from wordprob.cli.output import progress
+
+    screen = io.StringIO()
+    screen.isatty = lambda: watched
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress(4, "texts") as shown:
+        shown(2, 4)
+        shown(4, 4)
+    assert ("texts" in screen.getvalue()) == watched
 
 
 def test_models_lists_names_sources_and_licences(wordprob):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wordprob.bytelevel import byte_alphabet
 from wordprob.cache import cache_directory, sha256
 from wordprob.errors import AlignmentError, DownloadError, InputError, OptionError, did_you_mean
 from wordprob.table import write_whole
@@ -212,22 +213,13 @@ def _merged(path: Path, texts: tuple[str, ...]) -> pd.DataFrame:
     return frame.assign(word=words)
 
 
-def _byte_letters() -> dict[str, int]:
-    """Return which byte each letter of the byte-level alphabet stands for."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-BYTE_LETTERS = _byte_letters()
-
-
 def _from_bytes(word: str) -> str:
     """Undo the byte-level spelling in which a few words of the authors' tables were left (``Ãĳ`` for ``Ñ``)."""
-    if word.isascii() or any(letter not in BYTE_LETTERS for letter in word):
+    alphabet = byte_alphabet()
+    if word.isascii() or any(letter not in alphabet for letter in word):
         return word
     try:
-        return bytes(BYTE_LETTERS[letter] for letter in word).decode("utf-8")
+        return bytes(alphabet[letter] for letter in word).decode("utf-8")
     except UnicodeDecodeError:
         return word
 

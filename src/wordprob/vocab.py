@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from wordprob.bytelevel import byte_alphabet
 from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Atoms, Ints, Label, Tokens, Vocabulary, WordDefinition
 
 METASPACE = "▁"
@@ -23,17 +24,6 @@ Offsets = Callable[[], Sequence[tuple[int, int]]]
 
 
 # --- pieces to bytes ---------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def byte_alphabet() -> dict[str, int]:
-    """Return the printable stand-ins that byte-level tokenisers write bytes with.
-
-    Bytes that print keep their own character; the other 68 take the code points from 256 on, in order.
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(hidden)}
 
 
 def convention_of(pieces: Collection[str]) -> str:
