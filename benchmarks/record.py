@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import platform
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -19,6 +20,13 @@ def surroundings() -> dict[str, str]:
         "torch": str(torch.__version__),
         "wordprob": wordprob.__version__,
     }
+
+
+def cpu_seconds(function: Callable[[], object]) -> float:
+    """Return the processor time that a call takes, of all threads."""
+    begin = time.process_time()
+    function()
+    return time.process_time() - begin
 
 
 def save(rows: Sequence[Mapping[str, object]], path: str | Path) -> None:

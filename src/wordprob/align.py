@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wordprob.types import Atoms, Ints, Label, Spelling, Tokens, Vocabulary, Word, WordDefinition
+from wordprob.types import Atoms, Ints, Label, Page, Spelling, Tokens, Vocabulary, WordDefinition, common, offsets
 
 EncodeAll = Callable[[Sequence[str]], list[Tokens]]
+Key = tuple[str, str, str]
+"""What the tokeniser is asked about: what is written before, separators and word, the word."""
 
 
-class Cut(Enum):
+class Cut(IntEnum):
     """How the tokens end where a word ends."""
 
-    CLEAN = "a token ends there"
-    JOINED = "the last token also holds the white space that follows"
-    SHARED = "the boundary lies inside a token"
-    EMPTY = "the tokeniser wrote nothing for the word"
+    CLEAN = 0
+    """A token ends there."""
+    JOINED = 1
+    """The last token also holds the white space that follows."""
+    SHARED = 2
+    """The boundary lies inside a token."""
+    EMPTY = 3
+    """The tokeniser wrote nothing for the word."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """``stops[i]`` tokens lead up to and through word ``i``; separators before a word are its own."""
+    """The words and tokens of a page, put together; separators before a word are its own.
 
+    Attributes
+    ----------
+    owner
+        ``[W]``: the text of each word.
+    words, tokens
+        ``[D + 1]``: where the words and the tokens of each text begin, and where all end.
+    lows, stops
+        ``[W]``: the tokens of each word, ``lows[i] … stops[i] - 1`` of the page.
+    cuts
+        ``[W]``: how its last token ends, a :class:`Cut`.
+    """
+
+    owner: Ints
+    words: Ints
+    tokens: Ints
+    lows: Ints
     stops: Ints
-    cuts: tuple[Cut, ...]
-
-    def slice(self, i: int) -> tuple[int, int]:
-        """Return the token range of word ``i``."""
-        return (int(self.stops[i - 1]) if i else 0), int(self.stops[i])
+    cuts: NDArray[np.uint8]
 
 
-def byte_offsets(text: str) -> Ints:
-    """Return the byte offset of every character of ``text``, and of its end."""
-    if text.isascii():
-        return np.arange(len(text) + 1, dtype=np.int64)
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    sizes = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def align(text: str, words: Sequence[Word], tokens: Tokens) -> Alignment:
-    """Give every word its slice of tokens."""
-    at = byte_offsets(text)
-    begins = at[np.array([w.start for w in words], dtype=np.int64)]
-    finishes = at[np.array([w.end for w in words], dtype=np.int64)]
-    starts = np.maximum.accumulate(tokens.starts) if len(tokens.starts) else tokens.starts
-    stops = np.searchsorted(starts, finishes, side="left")
-    following = np.append(begins[1:], at[-1])
-    cuts = []
-    for i, stop in enumerate(stops.tolist()):
-        reach = int(tokens.ends[stop - 1]) if stop else 0
-        if reach > finishes[i]:
-            shared = reach > following[i] and i + 1 < len(words)
-            cuts.append(Cut.SHARED if shared else Cut.JOINED)
-        else:
-            cuts.append(Cut.EMPTY if stop == (stops[i - 1] if i else 0) else Cut.CLEAN)
-    return Alignment(stops.astype(np.int64), tuple(cuts))
+def align(page: Page, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Alignment:
+    """Give every word of a page its slice of tokens."""
+    owner, edges = page.owner(starts), offsets([len(t.ids) for t in tokens])
+    begun = np.searchsorted(owner, np.arange(len(tokens) + 1))
+    shift = np.repeat(page.at[page.begins[:-1]], np.diff(edges))
+    openings = np.maximum.accumulate(np.concatenate([np.zeros(0, np.int64), *(t.starts for t in tokens)]) + shift)
+    closings = np.concatenate([np.zeros(0, np.int64), *(t.ends for t in tokens)]) + shift
+    finishes = page.at[ends]
+    stops = np.searchsorted(openings, finishes, side="left")
+    first, final = np.diff(owner, prepend=-1) > 0, np.diff(owner, append=len(tokens)) > 0
+    lows = np.where(first, edges[owner], np.append(0, stops)[:-1])
+    reach = np.append(closings, 0)[stops - 1]
+    over = (reach > finishes) & (stops > edges[owner])
+    following = np.append(page.at[starts], 0)[1:]
+    cuts = np.where(stops == lows, Cut.EMPTY, Cut.CLEAN)
+    cuts[over] = np.where((reach > following) & ~final, Cut.SHARED, Cut.JOINED)[over]
+    return Alignment(owner, begun, edges, lows, stops, cuts.astype(np.uint8))
 
 
 class Place(NamedTuple):
@@ -72,6 +82,46 @@ class Place(NamedTuple):
     ids: tuple[int, ...]
     anchored: bool
     """Whether only the real text before it will do as left context when the tokeniser is asked."""
+
+
+class Exit(NamedTuple):
+    """A way out of a word's observed spelling: after ``shared`` of its tokens by one of the ids ``first``, then ``rest``.
+
+    Spellings whose one last token holds the boundary are kept together; ``first`` then has many ids.
+    """
+
+    shared: int
+    first: tuple[int, ...]
+    rest: tuple[int, ...]
+    boundary: frozenset[Label] | None
+
+
+class Others(NamedTuple):
+    """The spellings of a word besides the observed one."""
+
+    exits: tuple[Exit, ...] = ()
+    longer: tuple[Spelling, ...] = ()
+    """Those that begin with all of the observed one; whether they leave the text depends on what follows."""
+
+
+NONE = Others()
+
+REMEMBERED = 1 << 18
+"""Words whose spellings are kept in mind."""
+
+
+def exits(spellings: Iterable[Spelling], observed: Sequence[int]) -> Iterator[Exit]:
+    """Say where spellings leave the observed one; those that do not leave it are left out."""
+    gathered: dict[int, list[int]] = {}
+    for spelling in spellings:
+        shared = common(spelling.ids, observed)
+        off = spelling.ids[shared:]
+        if len(off) == 1 and spelling.boundary is None:
+            gathered.setdefault(shared, []).append(off[0])
+        elif off:
+            yield Exit(shared, off[:1], off[1:], spelling.boundary)
+    for shared, ids in gathered.items():
+        yield Exit(shared, tuple(ids), (), None)
 
 
 class Speller:
@@ -86,16 +136,39 @@ class Speller:
         self._vocabulary = vocabulary
         self._definition = definition
         self._labels = atoms.labels
+        self._marks = bool(vocabulary.marked.any())
+        self._adjacent = adjacent_bytes(vocabulary)
         self._rests = inner_boundaries(vocabulary, definition)
         self._longest = max((len(stem) for stem in self._rests), default=0)
-        self._known: dict[tuple[str, str, str], tuple[Spelling, ...]] = {}
+        self._tails = np.zeros((256, 256), dtype=bool)
+        """By the last byte but one and the last: whether some token begins so before an inner boundary."""
+        self._sizes: list[list[int]] = [[] for _ in range(256)]
+        for stem in sorted(self._rests, key=len):
+            self._tails[stem[-2] if len(stem) > 1 else slice(None), stem[-1]] = True
+            if len(stem) not in self._sizes[stem[-1]]:
+                self._sizes[stem[-1]].append(len(stem))
+        self._known: dict[Key, tuple[Spelling, ...]] = {}
+        self._others: dict[tuple[Key, tuple[int, ...]], Others] = {}
 
     def boundary(self, before: str, word: str, last: int) -> frozenset[Label] | None:
         """Return the labels whose mass is B after ``word`` when its last token is ``last``."""
         closed = bool(self._vocabulary.marked[last])
         if closed and self._vocabulary.mark_is_space:
             return None
-        return self._definition.boundaries(before[-2:], word, self._labels, closed)
+        return self._definition.boundaries(before, word, self._labels, closed)
+
+    def worth_asking(self, page: Page, ends: Ints) -> NDArray[np.bool_]:
+        """Say which words may have other spellings, by their last two bytes."""
+        if self._marks:
+            return np.ones(len(ends), dtype=bool)
+        data = np.frombuffer(page.data, dtype=np.uint8)
+        last = page.at[ends] - 1
+        found: NDArray[np.bool_] = self._tails[data[np.maximum(last - 1, 0)], data[last]]
+        return found
+
+    def _swallows(self, data: bytes) -> bool:
+        """Say whether some token could hold the end of ``data`` and more."""
+        return any(data[-k:] in self._rests for k in self._sizes[data[-1]] if k <= len(data))
 
     def rests(self, chunk: str) -> list[str]:
         """Return the continuations for which some token could swallow the end of ``chunk``."""
@@ -103,24 +176,66 @@ class Speller:
         tails = (data[-k:] for k in range(1, min(len(data), self._longest) + 1))
         return sorted({rest for tail in tails for rest in self._rests.get(tail, ())})
 
-    def spellings(self, places: Sequence[Place]) -> list[tuple[Spelling, ...]]:
-        """Return all spellings of each word, as far as they differ from the observed one."""
-        asked = [self._key(place) for place in places]
-        self._ask({key for key in asked if key is not None and key not in self._known})
-        found = []
-        for place, key in zip(places, asked, strict=True):
-            options = self._known[key] if key is not None else ()
-            if key is not None and options and all(o.ids != place.ids for o in options):
-                options = self._in_place(place)
-            found.append(tuple(o for o in options if o.ids != place.ids))
-        return found
+    def others(self, places: Sequence[Place]) -> list[tuple[int, Others]]:
+        """Return the ways in which each word could have been written besides the observed one.
 
-    def _key(self, place: Place) -> tuple[str, str, str] | None:
-        if not self._vocabulary.marked.any() and not self.rests(place.chunk):
-            return None
+        The number before them says after how many of the word's tokens they begin to count.
+        """
+        self._forget()
+        asked = [self._question(place) for place in places]
+        self._ask({key for _, key, _ in asked if key is not None and key not in self._known})
+        return [self._besides(place, *question) for place, question in zip(places, asked, strict=True)]
+
+    def _besides(self, place: Place, skipped: int, key: Key | None, ids: tuple[int, ...]) -> tuple[int, Others]:
+        if key is None:
+            return 0, NONE
+        found = self._others.get((key, ids))
+        if found is None:
+            options = self._known[key]
+            if options and all(o.ids != ids for o in options):
+                return 0, _others(self._in_place(place), place.ids)
+            found = self._others[key, ids] = _others(options, ids)
+        return skipped, found
+
+    def _question(self, place: Place) -> tuple[int, Key | None, tuple[int, ...]]:
+        """Return what to ask about a word: all of it, or its end where that is written independently of the rest."""
+        data = place.chunk.encode("utf-8", "surrogatepass")
+        if not self._marks and not self._swallows(data):
+            return 0, None, place.ids
+        if (seam := self._seam(place, data)) and (skipped := self._tokens_before(seam, data, place.ids)):
+            head, tail = data[:seam].decode(), data[seam:].decode()
+            return skipped, (head[-1], tail, tail), place.ids[skipped:]
         first = not place.before and not place.anchored
         anchor = "" if first else _last_word(place.before) if place.anchored else "a"
-        return anchor, place.chunk, place.word
+        return 0, (anchor, place.chunk, place.word), place.ids
+
+    def _seam(self, place: Place, data: bytes) -> int:
+        """Return the last place in a word that no token can reach over, 0 if there is none.
+
+        What stands after it is then written in the same way whatever the rest of the word is.
+        """
+        if self._marks or not self._definition.local or not place.before or place.anchored:
+            return 0
+        separators = len(data) - len(place.word.encode("utf-8", "surrogatepass"))
+        for at in range(len(data) - 1, separators, -1):
+            if not self._adjacent[data[at - 1], data[at]] and data[at] & 0xC0 != 0x80:
+                return at
+        return 0
+
+    def _tokens_before(self, seam: int, data: bytes, ids: tuple[int, ...]) -> int:
+        """Return how many of a word's tokens write what is before the seam, 0 if their bytes do not say."""
+        written = 0
+        for n, i in enumerate(ids):
+            if written == seam and data.startswith(b"".join(self._vocabulary.written[k] for k in ids[:n])):
+                return n
+            written += len(self._vocabulary.written[i])
+        return 0
+
+    def _forget(self) -> None:
+        """Keep what is remembered within bounds, however long the run."""
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+            self._others.clear()
 
     def _in_place(self, place: Place) -> tuple[Spelling, ...]:
         """Ask again with the real text to the left, for a tokeniser that looks further back than one word."""
@@ -129,7 +244,7 @@ class Speller:
             self._ask([key])
         return self._known[key]
 
-    def _ask(self, keys: Iterable[tuple[str, str, str]]) -> None:
+    def _ask(self, keys: Iterable[Key]) -> None:
         probes = {key: self._probes(*key) for key in sorted(keys)}
         texts = [anchor + chunk + rest for (anchor, chunk, _), rests in probes.items() for rest in rests]
         answers = iter(self._encode(texts) if texts else ())
@@ -157,8 +272,25 @@ class Speller:
         return tuple(found.values())
 
 
+def _others(options: Iterable[Spelling], observed: tuple[int, ...]) -> Others:
+    apart = [o for o in options if o.ids != observed]
+    longer = tuple(o for o in apart if o.ids[: len(observed)] == observed)
+    return Others(tuple(exits((o for o in apart if o not in longer), observed)), longer)
+
+
 def _last_word(text: str) -> str:
     return (text.split() or [""])[-1]
+
+
+def adjacent_bytes(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Return ``[256, 256]``: whether some token has the one byte right before the other."""
+    data = np.frombuffer(b"".join(vocabulary.written), dtype=np.uint8)
+    inside = np.ones(len(data), dtype=bool)
+    firsts = offsets(vocabulary.lengths)[:-1]
+    inside[firsts[firsts < len(data)]] = False
+    found = np.zeros((256, 256), dtype=bool)
+    found[data[:-1][inside[1:]], data[1:][inside[1:]]] = True
+    return found
 
 
 def inner_boundaries(vocabulary: Vocabulary, definition: WordDefinition) -> dict[bytes, tuple[str, ...]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.types import Ints
+from wordprob.types import Ints, common
 
 
 class Window(NamedTuple):
@@ -53,6 +53,19 @@ def _cut_before(limit: int, stops: Ints, least: int) -> int:
     return int(stops[k]) if k >= 0 and stops[k] >= least else limit
 
 
+def pages(lengths: Iterable[int], most: int, size: int) -> Iterator[slice]:
+    """Cut a row of texts into pages of at most ``most`` texts and about ``size`` characters."""
+    low, count, total = 0, 0, 0
+    for length in lengths:
+        if count and (count == most or total + length > size):
+            yield slice(low, low + count)
+            low, count, total = low + count, 0, 0
+        count += 1
+        total += length
+    if count:
+        yield slice(low, low + count)
+
+
 def batches(lengths: Sequence[int], budget: int, most: int = 256) -> list[list[int]]:
     """Group indices so that a batch, padded to its longest member, stays within ``budget`` tokens.
 
@@ -91,16 +104,6 @@ def trunks(prefixes: Sequence[Sequence[int]]) -> list[tuple[int, list[tuple[int,
         trunk = max(group, key=lambda n: len(prefixes[n]))
         found.append((trunk, [(n, common(prefixes[trunk], prefixes[n])) for n in group]))
     return found
-
-
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids two sequences begin with in common."""
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
 
 
 def packs(lengths: Sequence[int], budget: int) -> list[list[int]]:

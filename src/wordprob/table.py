@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.errors import InputError, OptionError, OutputError
-from wordprob.types import Document, Floats, Word
+from wordprob.types import Document, Floats, Ints, offsets, sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,25 +65,44 @@ NUMBERS = ("surprisal", "surprisal_naive", "before", "after")
 FORMATS = {"tsv": ".tsv", "csv": ".csv", "parquet": ".parquet", "jsonl": ".jsonl"}
 
 
-@dataclass(frozen=True)
-class TextScores:
-    """One scored text, in nats: what a table is made of."""
+EXTRAS: dict[str, str] = {
+    "entropy": "entropy of the next token where the word begins",
+    "rank": "rank of the word's first token there: 1 is the likeliest",
+}
+"""Further columns, on request."""
 
-    document: Document
-    words: Sequence[Word]
-    n_tokens: Sequence[int]
-    context_tokens: Sequence[int]
+MEASURED = (*NUMBERS, "entropy")
+"""Columns in the table's unit."""
+
+
+@dataclass(frozen=True)
+class PageScores:
+    """Scored texts, in nats, their words one after another: what a table is made of."""
+
+    documents: Sequence[Document]
+    counts: Ints
+    """Words of each text."""
+    data: bytes
+    spans: tuple[Ints, Ints]
+    """Where each word starts and ends in ``data``, which is UTF-8."""
+    starts: Ints
+    ends: Ints
+    n_tokens: Ints
+    context_tokens: Ints
     surprisal: Floats
     naive: Floats
     before: Floats
     after: Floats
-    notes: Sequence[str]
-    tokens: int
-    token_log_prob: float
+    extras: Mapping[str, Floats]
+    notes: Mapping[int, str]
+    """By word; most have none."""
+    tokens: Ints
+    """Of each text."""
+    token_log_prob: Floats
     """log p(tokens, end), all of them."""
-    words_log_prob: float
+    words_log_prob: Floats
     """log p of the words, from the tokens: Σ log p(token) + log B̃(last) − log B̃(start)."""
-    end: float
+    end: Floats
     note: str = ""
 
 
@@ -109,16 +128,16 @@ class WordTable:
         return self.metadata["unit"]
 
     @classmethod
-    def build(cls, scored: Sequence[TextScores], metadata: Mapping[str, str], unit: str) -> WordTable:
+    def build(cls, scored: Sequence[PageScores], metadata: Mapping[str, str], unit: str) -> WordTable:
         """Put scored texts into one table."""
         import pandas as pd
 
         size = unit_size(unit)
-        parts = [pd.DataFrame(_word_columns(s, size)) for s in scored if len(s.words)]
-        empty = pd.DataFrame({name: [] for name in COLUMNS})
-        frame = pd.concat(parts, ignore_index=True) if parts else empty
-        texts = pd.DataFrame([_text_row(s, size) for s in scored], columns=list(TEXT_COLUMNS))
-        return cls(frame, texts, {**metadata, "unit": unit})
+        parts = [_words(s, size) for s in scored if len(s.starts)]
+        frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({name: [] for name in COLUMNS})
+        texts = [pd.DataFrame(_texts(s, size)) for s in scored]
+        summary = pd.concat(texts, ignore_index=True) if texts else pd.DataFrame({name: [] for name in TEXT_COLUMNS})
+        return cls(frame, summary, {**metadata, "unit": unit})
 
     def __len__(self) -> int:
         return len(self._frame)
@@ -203,45 +222,83 @@ def unit_size(unit: str) -> float:
     return UNITS[unit]
 
 
-def _word_columns(scored: TextScores, size: float) -> dict[str, Any]:
-    count = len(scored.words)
-    return {
-        "text_id": [scored.document.id] * count,
-        "word_id": range(count),
-        "word": [w.text for w in scored.words],
-        "start": [w.start for w in scored.words],
-        "end": [w.end for w in scored.words],
+def _words(scored: PageScores, size: float) -> pd.DataFrame:
+    """Return a row for each word; strings go from buffer to buffer, never one by one."""
+    import pyarrow as pa
+
+    count = len(scored.starts)
+    columns = {
+        "word_id": np.arange(count) - np.repeat(offsets(scored.counts)[:-1], scored.counts),
+        "word": _strings(scored.data, *scored.spans),
+        "start": scored.starts,
+        "end": scored.ends,
         "n_tokens": scored.n_tokens,
         "context_tokens": scored.context_tokens,
         "surprisal": scored.surprisal / size,
         "surprisal_naive": scored.naive / size,
         "before": scored.before / size,
         "after": scored.after / size,
-        "note": list(scored.notes),
+        **{name: values / size if name in MEASURED else values for name, values in scored.extras.items()},
+        "note": _notes(scored.notes, count),
     }
+    frame: pd.DataFrame = pa.table(columns).to_pandas()
+    frame.insert(0, "text_id", np.repeat(_ids(scored.documents), scored.counts))
+    return frame
 
 
-def _text_row(scored: TextScores, size: float) -> dict[str, Any]:
-    text = scored.document.text
-    n_bytes = len(text.encode("utf-8", "surrogatepass"))
-    words, bits = len(scored.words), -scored.words_log_prob / UNITS["bits"]
-    added = -float(np.sum(scored.surprisal)) - scored.end
+def _ids(documents: Sequence[Document]) -> Any:
+    """Return the texts' ids: numbers if all are, else as they came."""
+    ids = [d.id for d in documents]
+    return np.array(ids, dtype=np.int64 if all(type(i) is int for i in ids) else object)
+
+
+def _strings(data: bytes, starts: Ints, ends: Ints) -> Any:
+    """Return stretches of a UTF-8 text as strings: the text is cut into them and what lies between."""
+    import pyarrow as pa
+
+    edges = np.append(np.stack([starts, ends], axis=1).ravel(), len(data)).astype(np.int64)
+    whole = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(data))
+    return whole.take(pa.array(np.arange(0, len(edges) - 1, 2))).cast(pa.string())
+
+
+def _notes(notes: Mapping[int, str], count: int) -> Any:
+    import pyarrow as pa
+
+    different = ["", *dict.fromkeys(notes.values())]
+    place = {note: n for n, note in enumerate(different)}
+    which = np.zeros(count, dtype=np.int64)
+    for word, note in notes.items():
+        which[word] = place[note]
+    return pa.array(different).take(pa.array(which))
+
+
+def _texts(scored: PageScores, size: float) -> dict[str, Any]:
+    """Return a row for each text."""
+    characters = np.array([len(d.text) for d in scored.documents], dtype=np.int64)
+    n_bytes = np.array([len(d.text.encode("utf-8", "surrogatepass")) for d in scored.documents], dtype=np.int64)
+    edges = offsets(scored.counts)
+    blank, bits = scored.counts == 0, -scored.words_log_prob / UNITS["bits"]
+    added = -sums(scored.surprisal, edges[:-1], edges[1:]) - scored.end
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        rates = {
+            name: np.where(blank, np.nan, bits / length)
+            for name, length in (("word", scored.counts), ("character", characters), ("byte", n_bytes))
+        }
+        perplexity = 2.0 ** np.minimum(rates["word"], 1000.0)
     return {
-        "text_id": scored.document.id,
-        "n_words": words,
-        "n_scored": int(np.isfinite(scored.surprisal).sum()),
+        "text_id": _ids(scored.documents),
+        "n_words": scored.counts,
+        "n_scored": sums(np.isfinite(scored.surprisal).astype(float), edges[:-1], edges[1:]).astype(np.int64),
         "n_tokens": scored.tokens,
-        "n_characters": len(text),
+        "n_characters": characters,
         "n_bytes": n_bytes,
         "log_prob": scored.words_log_prob - scored.end,
         "log_prob_words": scored.words_log_prob,
         "end": scored.end / size,
-        "bits_per_word": bits / words if words else math.nan,
-        "bits_per_character": bits / len(text) if words else math.nan,
-        "bits_per_byte": bits / n_bytes if words else math.nan,
-        "perplexity": 2.0 ** min(bits / words, 1000.0) if words else math.nan,
+        **{f"bits_per_{name}": rate for name, rate in rates.items()},
+        "perplexity": perplexity,
         "conservation": added - scored.token_log_prob,
-        "note": scored.note,
+        "note": [scored.note] * len(scored.documents),
     }
 
 

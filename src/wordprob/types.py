@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,6 +27,75 @@ class Document(NamedTuple):
 
     id: int | str
     text: str
+
+
+class Page:
+    """Texts laid end to end, a line break after each, so that one pass goes over all of them.
+
+    Places are counted in characters of :attr:`text`; ``begins[d]`` is where text ``d`` begins, ``begins[-1]`` where all
+    end.
+    """
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.documents = documents
+        self.text = "".join([f"{d.text}\n" for d in documents])
+        self.begins = offsets([len(d.text) + 1 for d in documents])
+
+    @cached_property
+    def data(self) -> bytes:
+        """The text in UTF-8."""
+        return self.text.encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def points(self) -> NDArray[np.uint32]:
+        """The code point of every character."""
+        return np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+    @cached_property
+    def at(self) -> Ints:
+        """The byte offset of every character, and of the end."""
+        if self.text.isascii():
+            return np.arange(len(self.text) + 1, dtype=np.int64)
+        sizes = 1 + (self.points > 0x7F).astype(np.int64) + (self.points > 0x7FF) + (self.points > 0xFFFF)
+        return offsets(sizes)
+
+    def owner(self, places: Ints) -> Ints:
+        """Return the text that each place lies in."""
+        return np.searchsorted(self.begins, places, side="right") - 1
+
+
+def offsets(lengths: Iterable[int] | Ints) -> Ints:
+    """Return where stretches of these lengths begin when they lie end to end, and where the last ends.
+
+    >>> offsets([2, 0, 3])
+    array([0, 2, 2, 5])
+    """
+    found = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(found)])
+
+
+def sums(values: Floats, lows: Ints, highs: Ints) -> Floats:
+    """Add up ``values[low:high]`` for each pair; each sum is its own, so nothing in one stretch touches another.
+
+    >>> sums(np.array([1.0, np.nan, 2.0, 3.0]), np.array([0, 1, 2, 4]), np.array([1, 2, 4, 4]))
+    array([ 1., nan,  5.,  0.])
+    """
+    if not len(lows):
+        return np.zeros(0)
+    edges = np.stack([lows, highs], axis=1).ravel()
+    found: Floats = np.add.reduceat(np.append(np.asarray(values, dtype=np.float64), 0.0), edges)[::2]
+    found[lows >= highs] = 0.0
+    return found
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many ids two sequences begin with in common."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
 
 
 class Word(NamedTuple):
@@ -96,6 +166,16 @@ class Vocabulary:
         """Number of ids the tokeniser knows."""
         return len(self.pieces)
 
+    @cached_property
+    def written(self) -> tuple[bytes, ...]:
+        """Bytes of each token, none for a control token."""
+        return tuple(piece or b"" for piece in self.pieces)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Number of bytes of each token."""
+        return np.array([len(piece) for piece in self.written], dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Atoms:
@@ -115,12 +195,22 @@ class Atoms:
 
 
 class WordDefinition(Protocol):
-    """A deterministic way to cut a string into words, and what it says about boundaries."""
+    """A deterministic way to cut a string into words, and what it says about boundaries.
+
+    ``local`` says that a word's last characters alone decide what ends it.
+    """
 
     name: str
+    local: bool
 
     def segment(self, text: str) -> list[Word]:
         """Cut ``text`` into words."""
+
+    def spans(self, page: Page) -> tuple[Ints, Ints]:
+        """Cut all texts of a page into words, at once: where they start and end."""
+
+    def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
+        """Return a number for each word; on one page, the same things end words of the same number."""
 
     def label(self, opening: str) -> Label:
         """Classify a token by the first characters of its text."""
@@ -154,12 +244,14 @@ class Request:
     """One row of token ids for a model, with extra ids to look at.
 
     Row ``j`` of the answer is the distribution after ``ids[: j + 1]``; rows before ``first`` are not needed.
-    ``gather`` lists pairs of a row and the ids whose log-probabilities there are wanted.
+    ``gather`` lists pairs of a row and the ids whose log-probabilities there are wanted; ``inspect`` the rows whose
+    entropy and rank of the next id are wanted.
     """
 
     ids: Ints
     first: int = 0
     gather: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    inspect: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -174,11 +266,16 @@ class Scores:
         ``[R, K]``: log-mass of every atom, for rows ``first`` … last.
     gathered
         One array for each entry of ``Request.gather``.
+    entropy, rank
+        For each row of ``Request.inspect``: the entropy of the next id, and the rank of the one that came (1 is the
+        likeliest).
     """
 
     target: Floats
     mass: Floats
     gathered: tuple[Floats, ...] = ()
+    entropy: Floats | None = None
+    rank: Floats | None = None
 
 
 @runtime_checkable

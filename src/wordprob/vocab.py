@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wordprob.bytelevel import byte_alphabet
 from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Atoms, Ints, Label, Tokens, Vocabulary, WordDefinition
+from wordprob.types import offsets as cumulative
 
 METASPACE = "▁"
 PROBES = ("mark", "She saw the mark.", "a b", "It is a test (of sorts), isn't it?", "wall wall, wall")
 Encode = Callable[[str], Sequence[int]]
 Offsets = Callable[[], Sequence[tuple[int, int]]]
+OffsetsOf = Callable[[int], Sequence[tuple[int, int]]]
 
 
 # --- pieces to bytes ---------------------------------------------------------------------------------------------
@@ -162,6 +165,29 @@ def fingerprint(pieces: Sequence[str], answers: Iterable[Sequence[int]]) -> str:
 # --- spans -------------------------------------------------------------------------------------------------------
 
 
+def all_spans(
+    texts: Sequence[str], ids: Sequence[Sequence[int]], vocabulary: Vocabulary, offsets: OffsetsOf | None
+) -> list[Tokens]:
+    """Find where the tokens of many texts stand; all at once where they simply add up to the texts."""
+    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=sum(map(len, ids)))
+    written = b"".join(map(vocabulary.written.__getitem__, chain.from_iterable(ids)))
+    data = [t.encode("utf-8", "surrogatepass") for t in texts]
+    sizes, edges = vocabulary.lengths[flat], cumulative([len(row) for row in ids])
+    ends = np.cumsum(sizes)
+    for dummy in (0, 1):
+        expected = [d and b" " + d for d in data] if dummy else data
+        borders = cumulative([len(d) for d in expected])
+        if written == b"".join(expected) and np.array_equal(np.append(0, ends)[edges], borders):
+            ends -= np.repeat(borders[:-1] + dummy, np.diff(edges))
+            starts, exact = np.maximum(ends - sizes, 0), not vocabulary.marked.any()
+            bounds = pairwise(edges.tolist())
+            return [Tokens(flat[a:b], starts[a:b], ends[a:b], exact) for a, b in bounds]
+    return [
+        byte_spans(text, np.array(row, dtype=np.int64), vocabulary, None if offsets is None else partial(offsets, n))
+        for n, (text, row) in enumerate(zip(texts, ids, strict=True))
+    ]
+
+
 def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | None) -> Tokens:
     """Find where each token stands in ``text``, in bytes of its UTF-8 form.
 
@@ -169,7 +195,7 @@ def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | 
     tokeniser rewrote the text: its character offsets are taken, or, where it has none, its pieces are
     looked for one after another.
     """
-    pieces = [vocabulary.pieces[i] or b"" for i in ids.tolist()]
+    pieces = [vocabulary.written[i] for i in ids.tolist()]
     data, whole = text.encode("utf-8", "surrogatepass"), b"".join(pieces)
     dummy = 1 if whole == b" " + data else 0
     if whole[dummy:] == data or (whole.startswith(data) and whole[len(data) :] == b" "):

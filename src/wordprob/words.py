@@ -15,10 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
 from wordprob.errors import AlignmentError, OptionError
-from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Label, Word, WordDefinition
+from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Ints, Label, Page, Word, WordDefinition
+
+Codes = NDArray[np.uint8]
 
 APOSTROPHES = "'’"
 RUNS = {".": "full stop", "-": "hyphen", "!": "exclamation", "?": "question"}
@@ -50,6 +54,23 @@ def kind(char: str) -> Label:
 KINDS: tuple[Label, ...] = (SPACE, "letter", CONTINUES, "apostrophe", *RUNS.values(), "open", "punctuation")
 
 
+_CODE = {name: n for n, name in enumerate(KINDS)}
+_UNSEEN = 255
+_TABLE = np.full(0x110000, _UNSEEN, dtype=np.uint8)
+"""The kind of every character met so far, by code point."""
+
+
+def _codes(page: Page) -> Codes:
+    """Return the kind of every character of a page, as its number in ``KINDS``."""
+    found: Codes = _TABLE[page.points]
+    unseen = found == _UNSEEN
+    if unseen.any():
+        for point in set(page.points[unseen].tolist()):
+            _TABLE[point] = _CODE[kind(chr(point))]
+        found = _TABLE[page.points]
+    return found
+
+
 def _last_kind(text: str) -> Label:
     """Kind of the last character that is not a combining mark; white space for an empty text."""
     for char in reversed(text):
@@ -74,6 +95,7 @@ class _Builtin:
     """Shared by the definitions that look at the kind of the next character only."""
 
     name: str
+    local = True
 
     def label(self, opening: str) -> Label:
         """Classify a token by its first character."""
@@ -82,6 +104,10 @@ class _Builtin:
     def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
         """One character decides everything here."""
         return frozenset()
+
+    def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
+        """Return the same number for words that the same things end."""
+        raise NotImplementedError
 
     def splits(self, text: str) -> list[int]:
         """Positions strictly inside ``text`` where a word certainly ends."""
@@ -109,6 +135,16 @@ class Whitespace(_Builtin):
         """Cut at white space, newlines, tabs and no-break spaces included."""
         return [Word(m.group(), m.start(), m.end()) for m in _NOT_SPACE.finditer(text)]
 
+    def spans(self, page: Page) -> tuple[Ints, Ints]:
+        """Cut a whole page at once; :meth:`segment` is the readable twin."""
+        solid = _codes(page) != _CODE[SPACE]
+        edges = np.flatnonzero(np.diff(solid, prepend=False))
+        return edges[::2], edges[1::2]
+
+    def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
+        """White space ends them all."""
+        return np.zeros(len(starts), dtype=np.int64)
+
     def _ends(self, left: str, word: str, following: Label) -> bool:
         return following in (SPACE, END)
 
@@ -133,6 +169,30 @@ class Punctuation(_Builtin):
         pieces = ((text[a:b], a, b) for a, b in pairwise(cuts))
         return [Word(piece, a, b) for piece, a, b in pieces if piece and not piece[0].isspace()]
 
+    def spans(self, page: Page) -> tuple[Ints, Ints]:
+        """Cut a whole page at once; :meth:`segment` is the readable twin."""
+        codes = _codes(page)
+        last, source = _last_codes(codes)
+        here, before = codes[1:], last[:-1]
+        ends = here != before
+        ends |= ~_REPEATS[here]
+        after = np.flatnonzero((before == _CODE["apostrophe"]) & (here == _CODE["letter"]))
+        ends[after] = ~_after_letter(last, source, after)
+        space = codes == _CODE[SPACE]
+        ends &= ~space[1:] & (here != _CODE[CONTINUES])
+        ends |= space[1:] != space[:-1]
+        cuts = np.concatenate([[0], np.flatnonzero(ends) + 1, [len(codes)]]).astype(np.int64)
+        solid = ~space[cuts[:-1]] if len(codes) else np.zeros(1, dtype=bool)
+        return cuts[:-1][solid], cuts[1:][solid]
+
+    def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
+        """Words of the same last kind are ended by the same; an apostrophe also looks at what is before it."""
+        last, source = _last_codes(_codes(page))
+        final = last[ends - 1].astype(np.int64)
+        apostrophes = np.flatnonzero(final == _CODE["apostrophe"])
+        final[apostrophes[_after_letter(last, source, ends[apostrophes] - 1)]] += len(KINDS)
+        return final
+
     def _cut(self, text: str, i: int) -> bool:
         if text[i].isspace() != text[i - 1].isspace():
             return True
@@ -143,7 +203,7 @@ class Punctuation(_Builtin):
             return True
         if following == CONTINUES:
             return False
-        last = _last_kind(word)
+        last = _last_kind(left + word)
         if last == "letter":
             return following != "letter"
         if last == "apostrophe" and following == "letter":
@@ -159,12 +219,37 @@ class Punctuation(_Builtin):
         return _last_kind(base[:-1]) == "letter"
 
 
+_REPEATS = np.array([name in ("letter", *RUNS.values()) for name in KINDS])
+"""Kinds that run together with their like."""
+
+
+def _last_codes(codes: Codes) -> tuple[Codes, Ints]:
+    """Return, up to every character, the last kind that is no combining mark, and where that stands."""
+    places = np.arange(len(codes), dtype=np.int32)
+    joined = codes == _CODE[CONTINUES]
+    if not joined.any():
+        return codes, places.astype(np.int64)
+    source = np.maximum.accumulate(np.where(joined, 0, places)).astype(np.int64)
+    last = codes[source]
+    last[last == _CODE[CONTINUES]] = _CODE[SPACE]
+    return last, source
+
+
+def _after_letter(last: Codes, source: Ints, places: Ints) -> NDArray[np.bool_]:
+    """Say whether a letter stands before the character that the kind at each place comes from."""
+    at = source[places]
+    found: NDArray[np.bool_] = (at > 0) & (last[np.maximum(at - 1, 0)] == _CODE["letter"])
+    return found
+
+
 class Regex:
     """Words are the matches of a pattern; what lies between them separates.
 
     Whether a token ends a word is asked of the pattern itself: the word followed by the token's first two
     characters. Characters that the pattern treats alike (found by trying each in a set of frames) share a label.
     """
+
+    local = False
 
     def __init__(self, pattern: str) -> None:
         self.name = f"regex:{pattern}"
@@ -189,6 +274,23 @@ class Regex:
     def segment(self, text: str) -> list[Word]:
         """Return the pattern's matches."""
         return [Word(m.group(), m.start(), m.end()) for m in self._pattern.finditer(text) if m.group()]
+
+    def spans(self, page: Page) -> tuple[Ints, Ints]:
+        """Return the pattern's matches in every text of a page."""
+        found = [
+            (begin + m.start(), begin + m.end())
+            for document, begin in zip(page.documents, page.begins.tolist(), strict=False)
+            for m in self._pattern.finditer(document.text)
+            if m.end() > m.start()
+        ]
+        both = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
+        """Return the same number for equal words."""
+        seen: dict[str, int] = {}
+        bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+        return np.array([seen.setdefault(page.text[a:b], len(seen)) for a, b in bounds], dtype=np.int64)
 
     def label(self, opening: str) -> Label:
         """Classify a token by what the pattern makes of its first two characters."""

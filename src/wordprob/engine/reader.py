@@ -1,4 +1,4 @@
-"""From a text to a job for the model: its words, its tokens, the boundaries to weigh and the branches to follow."""
+"""A page of texts made ready for the model: words, tokens, what ends each word, and its other spellings."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wordprob import plan, vocab
-from wordprob.align import Alignment, Cut, Place, Speller, align
+from wordprob.align import Alignment, Cut, Exit, Others, Place, Speller, align, exits
+from wordprob.errors import InputError
 from wordprob.types import (
     END,
     SPACE,
     UNREACHABLE,
-    Document,
     Floats,
     Ints,
     Label,
-    LanguageModel,
-    Spelling,
+    Page,
+    Tokenizer,
     Tokens,
-    Word,
     WordDefinition,
 )
 
@@ -31,10 +32,16 @@ EMPTY = "the tokeniser wrote nothing for this word"
 NO_RULE = "no rule says that a word ends here"
 NO_START = "no start-of-text token: choose one with bos"
 
+LEFT = 64
+"""Characters before a word that a definition may look at."""
+
+CERTAIN, ENDS = 0, 1
+"""Two sets that are always there: everything, for a word that has ended already, and the end of the text alone."""
+
 
 @dataclass
 class Branch:
-    """Other spellings of a word that leave the observed path at row ``at`` by one of the ids ``first``.
+    """Other spellings of a word that leave the observed path at row ``at`` of the text by one of the ids ``first``.
 
     After that they go ``rest``, and then B is the mass of ``boundary`` (1 if that is ``None``). Spellings whose one
     last token holds the boundary are kept together; ``first`` then has many ids. No ``first``: the spelling
@@ -52,58 +59,132 @@ class Branch:
 
 
 @dataclass
-class Job:
-    """A text with everything found out about it so far; boundary ``i`` is the one before word ``i``."""
+class Reading:
+    """A page with everything found out about it so far.
 
-    document: Document
-    words: Sequence[Word]
-    tokens: Tokens
+    Boundaries are numbered along the page: text ``d`` has one before its first word and one after each, so the one
+    after word ``w`` is ``w + owner[w] + 1``. Rows likewise: text ``d`` has one before each token and one
+    at its end, so the one before token ``t`` is ``t + d``.
+    """
+
+    page: Page
+    starts: Ints
+    ends: Ints
+    ids: Ints
     alignment: Alignment
-    boundaries: list[frozenset[Label] | None]
-    missing: set[int] = field(default_factory=set)
+    given: Ints
+    """For each text, how many words at its beginning are context only."""
+    sets: Ints
+    """What ends a word, at every boundary: a number of :meth:`Reader.members_of_sets`."""
+    missing: NDArray[np.bool_]
     """Boundaries that have no mass."""
-    notes: list[list[str]] = field(default_factory=list)
-    undecided: dict[int, frozenset[Label]] = field(default_factory=dict)
+    notes: dict[int, list[str]] = field(default_factory=dict)
+    """By word."""
+    undecided: dict[int, list[int]] = field(default_factory=dict)
+    """By boundary: the atoms after which one would have to read on."""
     branches: dict[int, list[Branch]] = field(default_factory=dict)
     """By the boundary they lead to."""
-    given: int = 0
-    """Words at the beginning that are context only."""
-    windows: list[plan.Window] = field(default_factory=list)
-    target: Floats = field(default_factory=lambda: np.zeros(0))
-    mass: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    windows: list[list[plan.Window]] = field(default_factory=list)
+    """For each text."""
 
-    def row(self, boundary: int) -> int:
-        """Return the row of the distribution at a boundary."""
-        return int(self.alignment.stops[boundary - 1]) if boundary else 0
-
-    @property
-    def first_row(self) -> int:
-        """The first row whose distribution is needed: that of the last word given, for the boundary after it."""
-        return self.row(self.given - 1) if self.given else 0
-
-    def window_of(self, row: int) -> plan.Window:
-        """Return the window that answers for a row."""
-        return self.windows[bisect_right(self.windows, row, key=lambda w: w.first) - 1]
-
-    def leaving(self) -> dict[plan.Window, list[Branch]]:
-        """Return the branches that leave the observed path, by the window they leave it in."""
-        found: dict[plan.Window, list[Branch]] = {window: [] for window in self.windows}
-        for branch in (b for branches in self.branches.values() for b in branches if b.first):
-            found[self.window_of(branch.at)].append(branch)
+    @cached_property
+    def rows(self) -> Ints:
+        """The row of the distribution at every boundary."""
+        found = np.empty(len(self.sets), dtype=np.int64)
+        texts = np.arange(len(self.page.documents))
+        found[self.first] = self.alignment.tokens[:-1] + texts
+        found[self.after] = self.alignment.stops + self.alignment.owner
         return found
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first boundary of every text."""
+        return self.alignment.words[:-1] + np.arange(len(self.page.documents))
+
+    @cached_property
+    def after(self) -> Ints:
+        """The boundary after every word."""
+        return np.arange(len(self.starts)) + self.alignment.owner + 1
+
+    @cached_property
+    def local(self) -> Ints:
+        """The number of every word in its text."""
+        return np.arange(len(self.starts)) - self.alignment.words[self.alignment.owner]
+
+    def text_of(self, boundary: int) -> int:
+        """Return the text that a boundary belongs to."""
+        return bisect_right(self.first_list, boundary) - 1
+
+    @cached_property
+    def first_list(self) -> list[int]:
+        """The first boundary of every text, for looking up one at a time."""
+        return [int(n) for n in self.first]
+
+    def tokens_of(self, text: int) -> Ints:
+        """Return the ids of a text."""
+        low, high = self.alignment.tokens[text : text + 2]
+        return self.ids[low:high]
+
+    @cached_property
+    def first_rows(self) -> Ints:
+        """The first row of each text that is needed: that of the last word given, for the boundary after it."""
+        return self.rows[self.first + np.maximum(self.given - 1, 0)] - self.rows[self.first]
+
+    @cached_property
+    def leaving(self) -> dict[int, list[Branch]]:
+        """The branches that leave the observed path, by text."""
+        found: dict[int, list[Branch]] = {}
+        for boundary, branches in self.branches.items():
+            if away := [b for b in branches if b.first]:
+                found.setdefault(self.text_of(boundary), []).extend(away)
+        return found
+
+    def window_of(self, text: int, row: int) -> plan.Window:
+        """Return the window of a text that answers for one of its rows."""
+        windows = self.windows[text]
+        return windows[bisect_right(windows, row, key=attrgetter("first")) - 1]
+
+    def beginning(self, text: int, low: int, high: int) -> Ints:
+        """Return the words of a text that have tokens, the first of them at one of these rows."""
+        words = np.arange(*self.alignment.words[text : text + 2])
+        rows = self.alignment.lows[words] + text
+        return words[(low <= rows) & (rows <= high) & (self.alignment.lows[words] < self.alignment.stops[words])]
+
+    def context(self) -> Ints:
+        """Return how many tokens of its text the model had seen before each word."""
+        tokens, owner = self.alignment.tokens, self.alignment.owner
+        found = self.alignment.lows - tokens[owner]
+        for d, windows in enumerate(self.windows):
+            if len(windows) > 1:
+                here = slice(*self.alignment.words[d : d + 2])
+                which = np.searchsorted([w.first for w in windows], found[here], side="right") - 1
+                found[here] -= np.array([w.low for w in windows])[which]
+        return found
+
+    def note(self, word: int, reason: str) -> None:
+        """Put a reason beside a word."""
+        self.notes.setdefault(word, []).append(reason)
+
+    def without(self, word: int, reason: str) -> None:
+        """Give up the boundary after a word, and tell the words on both sides of it why."""
+        self.missing[self.after[word]] = True
+        self.note(word, reason)
+        if word + 1 < self.alignment.words[self.alignment.owner[word] + 1]:
+            self.note(word + 1, reason)
 
 
 class Reader:
-    """Reads texts under one word definition, for one model."""
+    """Reads texts under one word definition, for one tokeniser and width of the model's output."""
 
-    def __init__(self, model: LanguageModel, rule: WordDefinition) -> None:
-        self._tokenizer = model.tokenizer
-        self._vocabulary = model.tokenizer.vocabulary
+    def __init__(self, tokenizer: Tokenizer, width: int, rule: WordDefinition) -> None:
+        self._tokenizer = tokenizer
+        self._vocabulary = tokenizer.vocabulary
         self._rule = rule
-        self.atoms = vocab.atoms(self._vocabulary, rule, model.width)
-        self._labels = np.array(self.atoms.labels, dtype=object)[self.atoms.of]
+        self.atoms = vocab.atoms(self._vocabulary, rule, width)
         self._speller = Speller(self._tokenizer.encode, self._vocabulary, rule, self.atoms)
         self._columns: dict[frozenset[Label], list[int]] = {}
+        self._sets: dict[frozenset[Label] | None, int] = {None: CERTAIN}
+        self._set(frozenset({END}))
 
     def columns(self, labels: frozenset[Label]) -> list[int]:
         """Return the atoms of these labels."""
@@ -115,6 +196,15 @@ class Reader:
         """Return the ids of all tokens with these labels."""
         return np.flatnonzero(np.isin(self.atoms.of, self.columns(labels)))
 
+    def members_of_sets(self) -> Floats:
+        """Return ``[S, K]``: one where atom k is in set s."""
+        sets = list(self._sets)
+        found = np.ones((len(sets), len(self.atoms.labels)))
+        for s, labels in enumerate(sets):
+            if labels is not None:
+                found[s] = np.isin(np.arange(found.shape[1]), self.columns(labels))
+        return found
+
     @cached_property
     def start_labels(self) -> frozenset[Label]:
         """What a text can begin with, where it does not begin with white space."""
@@ -125,134 +215,187 @@ class Reader:
 
     def read(
         self,
-        documents: Sequence[Document],
-        segmented: Sequence[Sequence[Word]],
+        page: Page,
+        spans: tuple[Ints, Ints] | None = None,
         own: bool = False,
-        given: Sequence[int] | None = None,
-    ) -> list[Job]:
-        """Tokenise, align and find every word's spellings.
+        begins: Sequence[int] | None = None,
+    ) -> Reading:
+        """Tokenise a page, align it and find every word's spellings.
 
         Parameters
         ----------
-        documents, segmented
-            The texts and their words.
+        page
+            The texts.
+        spans
+            Where their words start and end; by the definition if none are given.
         own
             Whether the words are the user's own and need not follow the rule.
-        given
-            For each text, how many words at its beginning are context only.
+        begins
+            For each text, how many characters at its beginning are context only.
         """
-        tokens = self._tokenizer.encode([d.text for d in documents])
-        jobs = [
-            self._align(document, found, written, own, skipped)
-            for document, found, written, skipped in zip(
-                documents, segmented, tokens, given or [0] * len(documents), strict=True
-            )
-        ]
-        places = [(job, i, place) for job in jobs for i, place in self._places(job)]
-        spelled = self._speller.spellings([place for _, _, place in places])
-        for (job, i, _), spellings in zip(places, spelled, strict=True):
-            self._branch(job, i, spellings)
-        return jobs
+        starts, ends = self._rule.spans(page) if spans is None else spans
+        given = np.zeros(len(page.documents), np.int64) if begins is None else _given(page, starts, ends, begins)
+        tokens = self._tokenizer.encode([d.text for d in page.documents])
+        count = len(starts) + len(tokens)
+        reading = Reading(
+            page=page,
+            starts=starts,
+            ends=ends,
+            ids=np.concatenate([np.zeros(0, np.int64), *(t.ids for t in tokens)]),
+            alignment=align(page, starts, ends, tokens),
+            given=given,
+            sets=np.zeros(count, dtype=np.int64),
+            missing=np.zeros(count, dtype=bool),
+        )
+        self._say_what_was_rewritten(reading, tokens)
+        self._settle(reading, tokens, own)
+        self._spell(reading)
+        return reading
 
     # --- boundaries ---
 
-    def _align(self, document: Document, found: Sequence[Word], tokens: Tokens, own: bool, given: int) -> Job:
-        job = Job(document, found, tokens, align(document.text, found, tokens), [self._start(tokens)], given=given)
-        needed = range(max(given - 1, 0), len(found))
-        job.boundaries += [None] * len(found)
-        job.notes = [self._rewriting(job, i) if i in needed else [] for i in range(len(found))]
-        for i in needed:
-            cut = job.alignment.cuts[i]
-            if cut is Cut.CLEAN:
-                self._weigh(job, i, own)
-            elif cut is Cut.EMPTY:
-                job.boundaries[i + 1] = job.boundaries[i]
-                if not job.notes[i]:
-                    job.notes[i].append(EMPTY)
-            elif cut is Cut.SHARED:
-                self._without(job, i + 1, SHARED)
-        return job
+    def _set(self, labels: frozenset[Label] | None) -> int:
+        return self._sets.setdefault(labels, len(self._sets))
 
-    @staticmethod
-    def _without(job: Job, boundary: int, reason: str) -> None:
-        """Give up a boundary, and tell the words on both sides of it why."""
-        job.missing.add(boundary)
-        for i in (boundary - 1, boundary):
-            if i < len(job.words):
-                job.notes[i].append(reason)
+    def _settle(self, reading: Reading, tokens: Sequence[Tokens], own: bool) -> None:
+        """Settle what ends each word, and make sure that what really follows it is counted."""
+        alignment, text = reading.alignment, reading.page.text
+        reading.sets[reading.first] = self._starts(reading)
+        for word in np.flatnonzero(alignment.cuts == Cut.SHARED).tolist():
+            reading.without(word, SHARED)
+        clean = np.flatnonzero(alignment.cuts == Cut.CLEAN)
+        reading.sets[reading.after[clean]] = self._ending(reading, clean)
+        for word in np.flatnonzero(alignment.cuts == Cut.EMPTY).tolist():
+            reading.sets[reading.after[word]] = reading.sets[reading.after[word] - 1]
+            if word not in reading.notes:
+                reading.note(word, EMPTY)
+        for word in clean[self._outside(reading, clean)].tolist():
+            before = text[max(0, reading.starts[word] - LEFT) : reading.starts[word]]
+            opening = self._rule.label(text[reading.ends[word] : reading.ends[word] + 2])
+            if own and not self._rule.boundaries(before, text[reading.starts[word] : reading.ends[word]], [opening]):
+                reading.without(word, NO_RULE)
+            else:
+                branch = Branch(_past_character(reading, tokens, word), (), (), None)
+                reading.branches.setdefault(int(reading.after[word]), []).append(branch)
 
-    def _start(self, tokens: Tokens) -> frozenset[Label]:
-        if len(tokens.ids) and self._labels[tokens.ids[0]] not in self.start_labels:
-            return frozenset(self.atoms.labels) - {UNREACHABLE}
-        return self.start_labels
+    def _starts(self, reading: Reading) -> Ints:
+        """Return what each text can begin with."""
+        usual, any_start = self._set(self.start_labels), self._set(frozenset(self.atoms.labels) - {UNREACHABLE})
+        low, high = reading.alignment.tokens[:-1], reading.alignment.tokens[1:]
+        atom = self.atoms.of[np.append(reading.ids, 0)[low]]
+        fits = np.isin(atom, self.columns(self.start_labels)) | (low == high)
+        return np.where(fits, usual, any_start)
 
-    def _weigh(self, job: Job, i: int, own: bool) -> None:
-        """Settle what ends word ``i``, and make sure that what really follows it is counted."""
-        text, word, row = job.document.text, job.words[i], job.row(i + 1)
-        before = text[max(0, word.start - 2) : word.start]
-        labels = self._speller.boundary(before, word.text, int(job.tokens.ids[row - 1]))
-        job.boundaries[i + 1] = labels
-        if labels is None:
-            return
-        if undecided := self._rule.undecided(before, word.text, self.atoms.labels):
-            job.undecided[i + 1] = undecided
-        if row == len(job.tokens.ids) or self._labels[job.tokens.ids[row]] in labels:
-            return
-        opening = self._rule.label(text[word.end : word.end + 2])
-        if own and not self._rule.boundaries(before, word.text, [opening]):
-            self._without(job, i + 1, NO_RULE)
-            return
-        job.branches.setdefault(i + 1, []).append(Branch(self._past_character(job, i), (), (), None))
+    def _ending(self, reading: Reading, words: Ints) -> Ints:
+        """Return the sets of what ends these words; words of one group and one kind of last token share one."""
+        starts, ends = reading.starts[words], reading.ends[words]
+        last = reading.ids[reading.alignment.stops[words] - 1]
+        group = 2 * self._rule.groups(reading.page, starts, ends) + self._vocabulary.marked[last]
+        _, examples, back = np.unique(group, return_index=True, return_inverse=True)
+        sets = np.zeros(len(examples), dtype=np.int64)
+        for n, k in enumerate(examples.tolist()):
+            before = reading.page.text[max(0, starts[k] - LEFT) : starts[k]]
+            word = reading.page.text[starts[k] : ends[k]]
+            sets[n] = self._set(self._speller.boundary(before, word, int(last[k])))
+            if sets[n] and (undecided := self._rule.undecided(before, word, self.atoms.labels)):
+                same = words[back == n]
+                reading.undecided.update(dict.fromkeys(reading.after[same].tolist(), self.columns(undecided)))
+        found: Ints = sets[back]
+        return found
 
-    def _past_character(self, job: Job, i: int) -> int:
-        """Return the row at which the tokens have written the whole first character after word ``i``."""
-        text, word = job.document.text, job.words[i]
-        finish = len(text[: word.end + 1].encode("utf-8", "surrogatepass"))
-        row = job.row(i + 1) + 1
-        while row < len(job.tokens.ids) and job.tokens.ends[row - 1] < finish:
-            row += 1
-        return row
+    def _outside(self, reading: Reading, words: Ints) -> NDArray[np.bool_]:
+        """Say which words are followed by a token that does not end them by the rule."""
+        stops, owner = reading.alignment.stops[words], reading.alignment.owner[words]
+        inside = stops < reading.alignment.tokens[owner + 1]
+        atom = self.atoms.of[np.append(reading.ids, 0)[stops]]
+        ends = self.members_of_sets().astype(bool)[reading.sets[reading.after[words]], atom]
+        found: NDArray[np.bool_] = inside & ~ends & (reading.local[words] + 1 >= reading.given[owner])
+        return found
 
-    def _rewriting(self, job: Job, i: int) -> list[str]:
-        """Say what became of a word that the tokeniser did not take as it stands."""
-        if job.tokens.exact:
-            return []
-        low, high = job.alignment.slice(i)
-        ids = job.tokens.ids[low:high].tolist()
+    def _say_what_was_rewritten(self, reading: Reading, tokens: Sequence[Tokens]) -> None:
+        """Say what became of the words that the tokeniser did not take as they stand."""
+        for d, written in enumerate(tokens):
+            if not written.exact:
+                for word in range(*reading.alignment.words[d : d + 2].tolist()):
+                    if reason := self._rewriting(reading, word):
+                        reading.note(word, reason)
+
+    def _rewriting(self, reading: Reading, word: int) -> str:
+        low, high = reading.alignment.lows[word], reading.alignment.stops[word]
+        ids = reading.ids[low:high].tolist()
         if self._vocabulary.unknown in ids:
-            return ["the tokeniser does not know all of it"]
-        written = b"".join(self._vocabulary.pieces[k] or b"" for k in ids).decode("utf-8", "replace").strip()
-        if written == job.words[i].text or job.alignment.cuts[i] is not Cut.CLEAN:
-            return []
-        return [f"read by the tokeniser as '{written}'"]
+            return "the tokeniser does not know all of it"
+        written = b"".join(self._vocabulary.written[k] for k in ids).decode("utf-8", "replace").strip()
+        same = written == reading.page.text[reading.starts[word] : reading.ends[word]]
+        return "" if same or reading.alignment.cuts[word] != Cut.CLEAN else f"read by the tokeniser as '{written}'"
 
     # --- spellings ---
 
-    def _places(self, job: Job) -> Iterator[tuple[int, Place]]:
-        text, done = job.document.text, 0
-        for i, word in enumerate(job.words):
-            low, high = job.alignment.slice(i)
-            joined = i > 0 and job.alignment.cuts[i - 1] is Cut.JOINED
-            open_end = job.alignment.cuts[i] in (Cut.CLEAN, Cut.JOINED) and i + 1 not in job.missing
-            if i + 1 >= job.given and open_end and (i == 0 or job.alignment.cuts[i - 1] is not Cut.SHARED):
-                ids = tuple(job.tokens.ids[low:high].tolist())
-                yield i, Place(text[max(0, done - 200) : done], text[done : word.end], word.text, ids, joined)
-            done = word.end
+    def _spell(self, reading: Reading) -> None:
+        """Find the words that could have been written otherwise, and how."""
+        chosen = self._may_differ(reading)
+        places = list(_places(reading, chosen))
+        for word, (skipped, others) in zip(chosen.tolist(), self._speller.others(places), strict=True):
+            if others.exits or others.longer:
+                self._branch(reading, word, skipped, others)
 
-    def _branch(self, job: Job, i: int, spellings: Sequence[Spelling]) -> None:
-        """Turn the other spellings of word ``i`` into branches off the observed path."""
-        low, _ = job.alignment.slice(i)
-        observed = job.tokens.ids[low:].tolist()
-        gathered: dict[int, list[int]] = {}
-        branches = job.branches.setdefault(i + 1, []) if spellings else []
-        for spelling in spellings:
-            shared = plan.common(spelling.ids, observed)
-            off = spelling.ids[shared:]
-            if len(off) == 1 and spelling.boundary is None:
-                gathered.setdefault(low + shared, []).append(off[0])
-            elif off:
-                branches.append(Branch(low + shared, off[:1], off[1:], spelling.boundary))
-        branches += [Branch(at, tuple(ids), (), None) for at, ids in gathered.items()]
-        if self._vocabulary.start is None and any(b.first and b.at == 0 for b in branches):
-            del job.branches[i + 1]
-            self._without(job, i + 1, NO_START)
+    def _may_differ(self, reading: Reading) -> Ints:
+        cuts, owner = reading.alignment.cuts, reading.alignment.owner
+        open_end = (cuts <= Cut.JOINED) & ~reading.missing[reading.after]
+        crossed = (np.append(0, cuts)[:-1] == Cut.SHARED) & (reading.local > 0)
+        wanted = reading.local + 1 >= reading.given[owner]
+        chosen = np.flatnonzero(open_end & ~crossed & wanted)
+        return chosen[self._speller.worth_asking(reading.page, reading.ends[chosen])]
+
+    def _branch(self, reading: Reading, word: int, skipped: int, others: Others) -> None:
+        """Turn the other spellings of a word into branches off the observed path."""
+        d = int(reading.alignment.owner[word])
+        low = int(reading.alignment.lows[word]) + skipped
+        at = low - int(reading.alignment.tokens[d])
+        found: list[Exit] = list(others.exits)
+        if others.longer:
+            found += exits(others.longer, reading.ids[low : reading.alignment.tokens[d + 1]].tolist())
+        if self._vocabulary.start is None and any(at + e.shared == 0 for e in found):
+            reading.branches.pop(int(reading.after[word]), None)
+            reading.without(word, NO_START)
+        elif found:
+            branches = [Branch(at + e.shared, e.first, e.rest, e.boundary) for e in found]
+            reading.branches.setdefault(int(reading.after[word]), []).extend(branches)
+
+
+def _given(page: Page, starts: Ints, ends: Ints, begins: Sequence[int]) -> Ints:
+    """Return how many words come before each continuation, which must begin a word of its own."""
+    begun = page.begins[:-1] + np.array(begins, dtype=np.int64)
+    done = np.searchsorted(ends, begun, side="right")
+    for n in np.flatnonzero(np.append(starts, len(page.text))[done] < begun).tolist():
+        rest = page.text[begun[n] : page.begins[n + 1] - 1]
+        raise InputError(
+            f"continuation {page.documents[n].id} ('{rest[:30]}') goes on with the context's last word: together they "
+            f"make '{page.text[starts[done[n]] : ends[done[n]]][:40]}'. Put a space between them, or move the whole "
+            "word into the continuation."
+        )
+    return done - np.searchsorted(starts, page.begins[:-1])
+
+
+def _places(reading: Reading, words: Ints) -> Iterator[Place]:
+    """Yield the words as they stand."""
+    text, owner = reading.page.text, reading.alignment.owner[words]
+    begins, follows = reading.page.begins[owner], reading.local[words] > 0
+    done = np.where(follows, np.append(0, reading.ends)[words], begins)
+    joined = follows & (np.append(0, reading.alignment.cuts)[words] == Cut.JOINED)
+    bounds = (reading.starts[words], reading.ends[words], reading.alignment.lows[words], reading.alignment.stops[words])
+    columns = [column.tolist() for column in (begins, done, *bounds, joined)]
+    for begin, before, start, end, low, stop, anchored in zip(*columns, strict=True):
+        ids = tuple(reading.ids[low:stop].tolist())
+        yield Place(text[max(begin, before - 200) : before], text[before:end], text[start:end], ids, anchored)
+
+
+def _past_character(reading: Reading, tokens: Sequence[Tokens], word: int) -> int:
+    """Return the row of its text at which the tokens have written the whole first character after a word."""
+    d = int(reading.alignment.owner[word])
+    begin = int(reading.page.begins[d])
+    finish = int(reading.page.at[reading.ends[word] + 1] - reading.page.at[begin])
+    row = int(reading.alignment.stops[word] - reading.alignment.tokens[d]) + 1
+    while row < len(tokens[d].ids) and tokens[d].ends[row - 1] < finish:
+        row += 1
+    return row

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from wordprob import estimators, plan
 from wordprob import words as words_module
 from wordprob._version import __version__
 from wordprob.align import Cut
-from wordprob.engine.reader import NO_START, Branch, Job, Reader
-from wordprob.errors import InputError
-from wordprob.table import TextScores, WordTable, unit_size
-from wordprob.types import END, Document, Floats, LanguageModel, Request, Word, WordDefinition
+from wordprob.engine.ahead import Part, Ready, Settings, head, ready
+from wordprob.engine.found import Ask, Found
+from wordprob.engine.reader import NO_START, Branch, Reader, Reading
+from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.table import EXTRAS, PageScores, WordTable, unit_size
+from wordprob.types import Document, Floats, LanguageModel, Scores, Word, WordDefinition, sums
 
 Progress = Callable[[int, int], None]
 Given = Sequence[str] | Sequence[Sequence[str]]
 
-CHUNK = 256
-"""Texts in hand at a time."""
+TEXTS, CHARACTERS = 2048, 1 << 20
+"""Texts on a page, and about how many characters."""
+
+BEHIND = 2
+"""Pages that may wait to be put together."""
 
 PREFIXES = 2048
 """Branches in hand at a time."""
@@ -30,6 +37,7 @@ UNDECIDED = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
 
 NO_END = "no end-of-text token"
+SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
 class Scorer:
@@ -60,7 +68,9 @@ class Scorer:
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         min_context: int | None = None,
+        extras: Collection[str] = (),
         progress: Progress | None = None,
+        readers: int = 0,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -77,19 +87,21 @@ class Scorer:
             Names for the texts; counted from 0 by default.
         min_context
             For texts longer than the model's context: how many tokens each word has before it, at least.
+        extras
+            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
         progress
             Called with the numbers of texts done and in all.
+        readers
+            Processes that read texts while the model runs, for a fast GPU; by default a thread of this one does.
         """
         unit_size(unit)
+        _check_extras(extras)
         documents = _documents(texts, ids)
-        rule, segmented = _segment(words, documents)
-        reader = self._reader(rule)
-        scored: list[TextScores] = []
-        for low in range(0, len(documents), CHUNK):
-            part = slice(low, low + CHUNK)
-            jobs = reader.read(documents[part], segmented[part], own=not isinstance(words, str))
-            self._complete(jobs, reader, min_context, progress, low, len(documents))
-            scored += [self._finish(job, reader, job.document, 0) for job in jobs]
+        rule, located = _definition(words, documents)
+        cut = list(plan.pages((len(d.text) for d in documents), TEXTS, CHARACTERS))
+        parts = [Part(documents[c], None if located is None else located[c]) for c in cut]
+        settings = Settings(self._start, self._room, min_context, bool(extras))
+        scored = self._score(rule, parts, parts, settings, extras, progress, readers)
         return WordTable.build(scored, self._metadata(rule, words), unit)
 
     def score_continuations(
@@ -127,35 +139,46 @@ class Scorer:
         [0.4, 0.35]
         """
         unit_size(unit)
-        parts = _documents(continuations, ids)
+        rest = _documents(continuations, ids)
         rule = words_module.define(words)
-        joined = [_join(context, part.text, separator) for part in parts]
-        segmented = [rule.segment(text) for text, _ in joined]
-        reader, scored = self._reader(rule), []
-        for low in range(0, len(parts), CHUNK):
-            chosen = range(low, min(low + CHUNK, len(parts)))
-            jobs = reader.read(
-                [Document(parts[n].id, joined[n][0]) for n in chosen],
-                [segmented[n] for n in chosen],
-                given=[_given(segmented[n], joined[n][1], parts[n]) for n in chosen],
-            )
-            self._complete(jobs, reader, None, progress, low, len(parts))
-            scored += [self._finish(job, reader, parts[n], joined[n][1]) for n, job in zip(chosen, jobs, strict=True)]
-        metadata = {**self._metadata(rule, words), "context": context}
-        return WordTable.build(scored, metadata, unit)
+        joined = [_join(context, part.text, separator) for part in rest]
+        cut = list(plan.pages((len(text) for text, _ in joined), TEXTS, CHARACTERS))
+        whole = [Document(part.id, text) for part, (text, _) in zip(rest, joined, strict=True)]
+        parts = [Part(whole[c], begins=[begin for _, begin in joined[c]]) for c in cut]
+        rows = [Part(rest[c]) for c in cut]
+        scored = self._score(rule, parts, rows, Settings(self._start, self._room), (), progress)
+        return WordTable.build(scored, {**self._metadata(rule, words), "context": context}, unit)
 
-    def _complete(
-        self, jobs: Sequence[Job], reader: Reader, min_context: int | None, progress: Progress | None, low: int, of: int
-    ) -> None:
-        """Ask the model for all that the jobs need."""
-        for done in self._ask(jobs, reader, min_context):
-            if progress is not None:
-                progress(low + done, of)
-        self._follow(jobs, reader)
+    def _score(
+        self,
+        rule: WordDefinition,
+        parts: Sequence[Part],
+        rows: Sequence[Part],
+        settings: Settings,
+        extras: Collection[str],
+        progress: Progress | None,
+        readers: int = 0,
+    ) -> list[PageScores]:
+        """Score pages one after another: the next is read and the last put together while the model is at one.
+
+        ``rows`` are the documents that the table's rows speak of.
+        """
+        reader, total = self._reader(rule), sum(len(part.documents) for part in parts)
+        finished: list[Future[PageScores]] = []
+        done = 0
+        with ThreadPoolExecutor(1) as pool:
+            for page, part, said in zip(ready(reader, parts, settings, readers), parts, rows, strict=True):
+                answers = self._ask(page, reader, progress, done, total)
+                self._follow(page.reading, reader)
+                finished.append(pool.submit(self._finish, page, answers, said.documents, part.begins, extras))
+                done += len(part.documents)
+                for early in finished[-BEHIND - 1 : -BEHIND]:
+                    early.result()
+        return [page.result() for page in finished]
 
     def _reader(self, rule: WordDefinition) -> Reader:
         if rule.name not in self._readers:
-            self._readers[rule.name] = Reader(self.model, rule)
+            self._readers[rule.name] = Reader(self.model.tokenizer, self.model.width, rule)
         return self._readers[rule.name]
 
     def _metadata(self, rule: WordDefinition, chosen: str | Given) -> dict[str, str]:
@@ -174,58 +197,32 @@ class Scorer:
     def _start(self) -> int | None:
         return self.model.tokenizer.vocabulary.start
 
+    @property
+    def _room(self) -> int | None:
+        """How many tokens of a text fit into the model's context."""
+        return None if self.model.max_tokens is None else self.model.max_tokens - (self._start is not None)
+
     # --- asking the model ---
 
-    def _ask(self, jobs: Sequence[Job], reader: Reader, min_context: int | None) -> Iterator[int]:
-        """Fill in what the model says along the observed texts; yield the number of texts done."""
-        requests: list[Request] = []
-        origin: list[tuple[int, plan.Window, list[Branch]]] = []
-        left = [0] * len(jobs)
-        for n, job in enumerate(jobs):
-            self._plan(job, min_context, len(reader.atoms.labels))
-            for window, leaving in job.leaving().items():
-                if (request := self._request(job, window, leaving)) is not None:
-                    requests.append(request)
-                    origin.append((n, window, leaving))
-                    left[n] += 1
-        done = left.count(0)
-        for k, scores in self.model.score(requests, reader.atoms):
-            n, window, leaving = origin[k]
-            job, first = jobs[n], max(window.first, window.low + (self._start is None), jobs[n].first_row)
-            rows, known = window.last + 1 - first, min(window.last + 1, len(job.tokens.ids)) - first
-            job.mass[first : first + rows] = scores.mass[:rows]
-            job.target[first : first + known] = scores.target[:known]
-            for branch, logs in zip(leaving, scores.gathered, strict=True):
-                branch.log_prob = estimators.logsumexp(logs)
-            left[n] -= 1
-            if not left[n]:
+    def _ask(
+        self, page: Ready, reader: Reader, progress: Progress | None, before: int, total: int
+    ) -> list[tuple[Ask, Scores]]:
+        """Return what the model says along the observed texts, and tell how many of them are done."""
+        left = np.bincount([ask.text for ask in page.asks], minlength=len(page.reading.page.documents))
+        done, found = int(np.sum(left == 0)), []
+        for k, scores in self.model.score([ask.request for ask in page.asks], reader.atoms):
+            ask = page.asks[k]
+            found.append((ask, scores))
+            left[ask.text] -= 1
+            if not left[ask.text]:
                 done += 1
-                yield done
+                if progress is not None:
+                    progress(before + done, total)
+        return found
 
-    def _plan(self, job: Job, min_context: int | None, width: int) -> None:
-        count = len(job.tokens.ids)
-        room = None if self.model.max_tokens is None else self.model.max_tokens - (self._start is not None)
-        job.windows = plan.windows(count, job.alignment.stops, room, min_context)
-        job.target = np.full(count, np.nan)
-        job.mass = np.full((count + 1, width), np.nan)
-
-    def _request(self, job: Job, window: plan.Window, leaving: Sequence[Branch]) -> Request | None:
-        ids = self._head(job, window, window.last + 1)
-        if not ids or window.last < job.first_row:
-            return None
-        offset = window.low + (self._start is None)
-        gather = tuple((b.at - offset, b.first) for b in leaving)
-        first = max(window.first, job.first_row) - offset
-        return Request(np.array(ids, dtype=np.int64), max(first, 0), gather)
-
-    def _head(self, job: Job, window: plan.Window, row: int) -> list[int]:
-        """Return what the model sees before ``row``: the start token and the window's tokens."""
-        start = [] if self._start is None else [self._start]
-        return start + [int(i) for i in job.tokens.ids[window.low : row]]
-
-    def _follow(self, jobs: Sequence[Job], reader: Reader) -> None:
+    def _follow(self, reading: Reading, reader: Reader) -> None:
         """Follow every branch past its first id: log p of the ids after it, and B at its end."""
-        steps = (step for job in jobs for step in self._steps(job))
+        steps = (step for text in reading.leaving for step in self._steps(reading, text))
         for part in iter(lambda: list(islice(steps, PREFIXES)), []):
             for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
                 branch, _, following = part[n]
@@ -234,88 +231,93 @@ class Scorer:
                 elif branch.boundary is not None:
                     branch.log_mass = estimators.logsumexp(logs[reader.members(branch.boundary)])
 
-    def _steps(self, job: Job) -> Iterator[tuple[Branch, list[int], int | None]]:
+    def _steps(self, reading: Reading, text: int) -> Iterator[tuple[Branch, list[int], int | None]]:
         """Yield what must be known along the branches: after which prefix, and of which id (none: of the boundary)."""
-        for window, branches in job.leaving().items():
-            for branch in branches:
-                head = self._head(job, window, branch.at)
-                off = [branch.first[0], *branch.rest]
-                for k in range(1, len(off) + (branch.boundary is not None)):
-                    yield branch, head + off[:k], off[k] if k < len(off) else None
+        for branch in reading.leaving[text]:
+            off = [branch.first[0], *branch.rest]
+            after = range(1, len(off) + (branch.boundary is not None))
+            window = reading.window_of(text, branch.at)
+            before = head(reading, text, window, branch.at, self._start).tolist() if after else []
+            for k in after:
+                yield branch, before + off[:k], off[k] if k < len(off) else None
 
     # --- the equation ---
 
-    def _finish(self, job: Job, reader: Reader, document: Document, shift: int) -> TextScores:
-        """Put the equation's terms together for the words after those given; offsets move by ``shift``."""
-        given, stops = job.given, job.alignment.stops
-        boundary = np.full(len(job.words) + 1, np.nan)
-        boundary[given:] = [_boundary(job, i, reader) for i in range(given, len(job.words) + 1)]
-        end = _end(job, reader) if self.model.tokenizer.vocabulary.ends else np.nan
-        scores = estimators.estimate(job.target, stops, boundary, end)
-        unsplit = _unsplit(job)
-        scores.naive[unsplit] = scores.corrected[unsplit] = np.nan
-        firsts = [0, *stops.tolist()[:-1]] if len(stops) else []
-        begin = job.row(given)
-        return TextScores(
-            document=document,
-            words=[Word(w.text, w.start - shift, w.end - shift) for w in job.words[given:]] if shift else job.words,
-            n_tokens=np.diff(stops, prepend=0)[given:].tolist(),
-            context_tokens=[row - job.window_of(row).low for row in firsts[given:]],
-            surprisal=scores.corrected[given:],
-            naive=scores.naive[given:],
-            before=scores.before[given:],
-            after=scores.after[given:],
-            notes=["; ".join(dict.fromkeys(self._notes(job, i, scores, reader))) for i in range(given, len(job.words))],
-            tokens=len(job.tokens.ids) - begin,
-            token_log_prob=float(np.sum(job.target[begin:])) + end - float(boundary[given]),
-            words_log_prob=_words_log_prob(job, boundary),
-            end=scores.end,
+    def _finish(
+        self,
+        page: Ready,
+        answers: Iterable[tuple[Ask, Scores]],
+        documents: Sequence[Document],
+        begins: Sequence[int] | None,
+        extras: Collection[str],
+    ) -> PageScores:
+        """Put the equation's terms together for the words after those given.
+
+        ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
+        """
+        reading, found = page.reading, Found.nothing(page.reading)
+        for ask, scores in answers:
+            found.take(reading, ask, scores, page.sets)
+        found.settle(reading)
+        alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
+        end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)
+        before, after = found.boundary[reading.after - 1], found.boundary[reading.after]
+        terms = estimators.estimate(found.target, alignment.lows, alignment.stops, before, after)
+        unsplit = _unsplit(reading)
+        for values in (terms.naive, terms.corrected, found.entropy, found.rank):
+            values[unsplit] = np.nan
+        keep = reading.local >= given[alignment.owner]
+        shift = (reading.page.begins[:-1] + (0 if begins is None else np.array(begins)))[alignment.owner]
+        opening, closing = reading.first + given, np.append(reading.first[1:], len(reading.sets)) - 1
+        low, stop = reading.rows[opening] - texts, reading.rows[closing] - texts
+        between = sums(found.target, low, stop)
+        rest = sums(found.target, stop, alignment.tokens[1:]) + end
+        with np.errstate(invalid="ignore"):  # what has no probability has no end either
+            words_log_prob = between + found.boundary[closing] - found.boundary[opening]
+            ending = found.boundary[closing] - rest
+        place, notes = np.cumsum(keep) - 1, self._notes(reading, found, terms.corrected)
+        return PageScores(
+            documents=documents,
+            counts=np.bincount(alignment.owner[keep], minlength=len(documents)),
+            data=reading.page.data,
+            spans=(reading.page.at[reading.starts[keep]], reading.page.at[reading.ends[keep]]),
+            starts=(reading.starts - shift)[keep],
+            ends=(reading.ends - shift)[keep],
+            n_tokens=(alignment.stops - alignment.lows)[keep],
+            context_tokens=reading.context()[keep],
+            surprisal=terms.corrected[keep],
+            naive=terms.naive[keep],
+            before=terms.before[keep],
+            after=terms.after[keep],
+            extras={name: getattr(found, name)[keep] for name in extras},
+            notes={int(place[word]): note for word, note in notes.items() if keep[word]},
+            tokens=alignment.tokens[1:] - low,
+            token_log_prob=between + rest - found.boundary[opening],
+            words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
+            end=ending,
             note=NO_START if self._start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
         )
 
-    def _notes(self, job: Job, i: int, scores: estimators.WordScores, reader: Reader) -> Iterator[str]:
-        yield from job.notes[i]
-        if i == 0 and self._start is None:
-            yield NO_START
-        if i + 1 in job.undecided:
-            masses = job.mass[job.row(i + 1), reader.columns(job.undecided[i + 1])]
-            if (share := float(np.exp(estimators.logsumexp(masses)))) > UNDECIDED:
-                yield f"for {share:.0%} of what may follow, the pattern would have to read on"
-        if np.isposinf(scores.corrected[i]):
-            yield "probability zero"
+    def _notes(self, reading: Reading, found: Found, corrected: Floats) -> dict[int, str]:
+        """Return what is to be said about words, by word."""
+        for boundary, share in found.undecided.items():
+            if share > UNDECIDED:
+                word = boundary - reading.text_of(boundary) - 1
+                reading.note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
+        for word in np.flatnonzero(np.isposinf(corrected)).tolist():
+            reading.note(word, "probability zero")
+        if self._start is None:
+            for word in np.flatnonzero(reading.local == 0).tolist():
+                reading.note(word, NO_START)
+        return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in reading.notes.items()}
 
 
-def _boundary(job: Job, i: int, reader: Reader) -> float:
-    """Return log B̃ at boundary ``i``."""
-    if i in job.missing:
-        return float("nan")
-    row, labels = job.row(i), job.boundaries[i]
-    observed = 0.0 if labels is None else estimators.logsumexp(job.mass[row, reader.columns(labels)])
-    low = job.row(i - 1) if i else 0
-    taken = float(np.sum(job.target[low:row]))
-    others = [(float(np.sum(job.target[low : b.at])) + b.log_prob - taken, b.log_mass) for b in job.branches.get(i, ())]
-    return estimators.effective_boundary(observed, others)
-
-
-def _end(job: Job, reader: Reader) -> float:
-    return estimators.logsumexp(job.mass[-1, reader.columns(frozenset({END}))])
-
-
-def _unsplit(job: Job) -> NDArray[np.bool_]:
+def _unsplit(reading: Reading) -> NDArray[np.bool_]:
     """Mark the words whose tokens cannot be told from their neighbours'."""
-    crossed = np.array([cut is Cut.SHARED for cut in job.alignment.cuts], dtype=bool)
-    empty = np.array([cut is Cut.EMPTY for cut in job.alignment.cuts], dtype=bool)
-    before = np.concatenate([[False], crossed[:-1]]) if len(crossed) else crossed
-    unsplit: NDArray[np.bool_] = crossed | before | empty
-    return unsplit
-
-
-def _words_log_prob(job: Job, boundary: Floats) -> float:
-    """Return log p of the words from the tokens, whether or not each word has a value of its own."""
-    if len(job.words) == job.given:
-        return 0.0
-    between = job.target[job.row(job.given) : job.row(len(job.words))]
-    return float(np.sum(between)) + float(boundary[-1]) - float(boundary[job.given])
+    crossed = reading.alignment.cuts == Cut.SHARED
+    before = np.append(False, crossed)[:-1] & (reading.local > 0)
+    found: NDArray[np.bool_] = crossed | before | (reading.alignment.cuts == Cut.EMPTY)
+    return found
 
 
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
@@ -325,23 +327,12 @@ def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
     return head + continuation, len(head)
 
 
-def _given(found: Sequence[Word], begin: int, part: Document) -> int:
-    """Return how many words come before the continuation, which must begin a word of its own."""
-    for word in found:
-        if word.start < begin < word.end:
-            raise InputError(
-                f"continuation {part.id} ('{part.text[:30]}') goes on with the context's last word: together they make "
-                f"'{word.text[:40]}'. Put a space between them, or move the whole word into the continuation."
-            )
-    return sum(word.end <= begin for word in found)
-
-
 def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
     found = [texts] if isinstance(texts, str) else list(texts)
     for n, text in enumerate(found):
         if not isinstance(text, str):
             raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
-        if any("\ud800" <= c <= "\udfff" for c in text):
+        if not text.isascii() and SURROGATE.search(text):
             raise InputError(
                 f"text {n} has a lone surrogate, which is no character; was it decoded with surrogateescape?"
             )
@@ -351,23 +342,26 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
     return [Document(name, text) for name, text in zip(names, found, strict=True)]
 
 
-def _segment(chosen: str | Given, documents: Sequence[Document]) -> tuple[WordDefinition, list[list[Word]]]:
-    """Cut all documents into words, and return the rule that says what ends one."""
+def _definition(
+    chosen: str | Given, documents: Sequence[Document]
+) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
+    """Return the rule that says what ends a word, and the words themselves where they were given."""
     if isinstance(chosen, str):
         rule = words_module.define(chosen)
-        found = [rule.segment(d.text) for d in documents]
-        if (
-            isinstance(rule, words_module.Regex)
-            and documents
-            and not any(found)
-            and any(d.text.strip() for d in documents)
-        ):
+        full = [d.text for d in documents if d.text.strip()]
+        if isinstance(rule, words_module.Regex) and full and not any(rule.segment(text) for text in full):
             raise InputError(f"the pattern in '{rule.name}' matches nothing in the {len(documents)} texts given.")
-        return rule, found
+        return rule, None
     lists = [chosen] if chosen and all(isinstance(w, str) for w in chosen) else list(chosen)
     if len(lists) != len(documents):
         raise InputError(f"{len(documents)} texts but {len(lists)} word lists; give one list for each text.")
-    located = [
+    located: list[Sequence[Word]] = [
         words_module.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)
     ]
     return words_module.rule_for((d.text for d in documents), located), located
+
+
+def _check_extras(extras: Collection[str]) -> None:
+    for name in extras:
+        if name not in EXTRAS:
+            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRAS)}")

@@ -66,7 +66,7 @@ class ToyTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokenise each text, with byte spans."""
-        return [vocab.byte_spans(t, np.array(self.ids(t), dtype=np.int64), self.vocabulary, None) for t in texts]
+        return vocab.all_spans(texts, [self.ids(t) for t in texts], self.vocabulary, None)
 
 
 STEMS = ("She", "saw", "the", "mark", "er", "ed", "'s", "?", ".")
@@ -204,7 +204,8 @@ class ExactLM:
             with np.errstate(divide="ignore"):
                 target = np.log([row[i] for row, i in zip(rows, ids[request.first + 1 :], strict=False)])
                 gathered = tuple(np.log(rows[j - request.first, list(wanted)]) for j, wanted in request.gather)
-                yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered)
+                looked = _look(rows, request) if request.inspect is not None else ()
+                yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered, *looked)
 
     # --- the truth, from strings alone ---
 
@@ -237,6 +238,16 @@ class ExactLM:
                 key = other[len(text) : after.end] if after else END_OF_TEXT
                 found[key] = found.get(key, 0.0) + p / total
         return found
+
+
+def _look(rows: Floats, request: Request) -> tuple[Floats, Floats]:
+    """Return the entropy at the rows to be inspected, and the rank of the id that came there."""
+    entropy, rank = [], []
+    for j in () if request.inspect is None else request.inspect.tolist():
+        row = rows[j - request.first]
+        entropy.append(0.0 - float(np.sum(row[row > 0] * np.log(row[row > 0]))))
+        rank.append(1.0 + float(np.sum(row > row[request.ids[j + 1]])))
+    return np.array(entropy), np.array(rank)
 
 
 def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:

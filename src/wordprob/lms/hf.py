@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from wordprob import plan
 from wordprob.errors import ModelError, OptionError, UnsupportedError
 from wordprob.kernels import HeadScorer, head_scorer, reference
 from wordprob.lms.hf_tokenizer import HFTokenizer, load_tokenizer
-from wordprob.types import Atoms, Floats, Request, Scores
+from wordprob.types import Atoms, Floats, Ints, Request, Scores, offsets
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 BUDGET = 4096
-"""Tokens in a batch, padding included."""
+"""Tokens in a batch on a CPU, padding included."""
+MOST = 65536
+"""Tokens in a batch on a GPU, if there is memory for so many."""
+IN_FLIGHT = 1
+"""Batches that the device works on while the answers of an earlier one are read."""
 PACK = 512
 """Tokens of rests that go behind one trunk at a time."""
 AT_ONCE = 64
@@ -46,6 +51,8 @@ class HFModel:
 
     def __init__(self, model: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
         self._model = model.eval()
+        self._model.config.use_cache = False
+        self._budget = budget(model)
         self.tokenizer = tokenizer
         head = model.get_output_embeddings()
         self.width = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
@@ -67,38 +74,52 @@ class HFModel:
 
         with torch.inference_mode():
             masses = self._masses(atoms)
-        groups = self._shared(requests)
-        late = {n for group in groups.values() for n, _ in group}
-        whole = [n for n in range(len(requests)) if n not in late]
-        with torch.inference_mode():
-            for batch in plan.batches([len(requests[n].ids) for n in whole], BUDGET):
-                yield from self._whole([whole[k] for k in batch], requests, masses)
-            for trunk, group in groups.items():
-                yield from self._late(requests[trunk].ids.tolist(), group, requests, masses)
+            groups = self._shared(requests)
+            late = {n for group in groups.values() for n, _ in group}
+            whole = [n for n in range(len(requests)) if n not in late]
+            launched = chain(
+                self._launch_whole(whole, requests, masses),
+                (
+                    answer
+                    for trunk, group in groups.items()
+                    for answer in self._launch_late(requests[trunk].ids.tolist(), group, requests, masses)
+                ),
+            )
+            waiting: deque[Answer] = deque()
+            for answer in launched:
+                waiting.append(answer)
+                if len(waiting) > IN_FLIGHT:
+                    yield from waiting.popleft().scores()
+            while waiting:
+                yield from waiting.popleft().scores()
 
-    def _whole(
-        self, chosen: Sequence[int], requests: Sequence[Request], masses: HeadScorer
-    ) -> Iterator[tuple[int, Scores]]:
-        """Answer a batch of requests, in halves where memory is short."""
+    def _launch_whole(self, chosen: Sequence[int], requests: Sequence[Request], masses: HeadScorer) -> Iterator[Answer]:
+        """Run requests in batches of like length; where memory is short, in smaller ones from then on."""
         import torch
 
-        try:
-            found = list(self._scores(chosen, requests, self._batch([requests[n] for n in chosen]), masses))
-        except torch.OutOfMemoryError as error:
-            if len(chosen) == 1:
-                length = len(requests[chosen[0]].ids)
-                raise ModelError(
-                    f"the device has too little memory for one text of {length} tokens; try --device cpu, or a smaller "
-                    "model."
-                ) from error
-            found = []
-        if found:
-            yield from found
-            return
-        torch.cuda.empty_cache()
-        middle = len(chosen) // 2
-        yield from self._whole(chosen[:middle], requests, masses)
-        yield from self._whole(chosen[middle:], requests, masses)
+        left = deque([chosen[k] for k in batch] for batch in self._batches([len(requests[n].ids) for n in chosen]))
+        while left:
+            batch = left.popleft()
+            answer = None
+            try:
+                answer = self._launch(batch, requests, self._batch([requests[n] for n in batch]), masses)
+            except torch.OutOfMemoryError as error:
+                length = len(requests[batch[0]].ids)
+                if len(batch) == 1:
+                    raise ModelError(
+                        f"the device has too little memory for one text of {length} tokens; try --device cpu, or a "
+                        "smaller model."
+                    ) from error
+            if answer is not None:
+                yield answer
+                continue
+            torch.cuda.empty_cache()
+            rest = [*batch, *chain.from_iterable(left)]
+            self._budget = max(length, len(batch) * length // 2)
+            left = deque([rest[k] for k in part] for part in self._batches([len(requests[n].ids) for n in rest]))
+
+    def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        return plan.batches(lengths, self._budget)
 
     def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
         """Return, by its longest member, each group of requests for late rows that begin alike."""
@@ -106,42 +127,62 @@ class HFModel:
         groups = plan.trunks([requests[n].ids.tolist() for n in late])
         return {late[trunk]: [(late[k], shared) for k, shared in group] for trunk, group in groups if len(group) > 1}
 
-    def _late(
+    def _launch_late(
         self,
         trunk: Sequence[int],
         group: Sequence[tuple[int, int]],
         requests: Sequence[Request],
         masses: HeadScorer,
-    ) -> Iterator[tuple[int, Scores]]:
+    ) -> Iterator[Answer]:
         """Answer requests for late rows from one run of the trunk; ``group`` says how much each shares with it."""
         tails = [(requests[n].ids.tolist(), min(requests[n].first, shared)) for n, shared in group]
         answers = self._tails(trunk, tails)
         while part := list(islice(answers, AT_ONCE)):
             chosen = [group[k][0] for k, _ in part]
             rows = [s[requests[n].first - tails[k][1] :] for n, (k, s) in zip(chosen, part, strict=True)]
-            yield from self._scores(chosen, requests, rows, masses)
+            yield self._launch(chosen, requests, rows, masses)
 
     def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
         """Return the states of the rows that each request asks for."""
-        ids, mask = self._padded([r.ids.tolist() for r in requests])
+        ids, mask = self._padded([r.ids for r in requests])
         states = self._run(input_ids=ids, attention_mask=mask)[0]
         return [states[n, r.first : len(r.ids)] for n, r in enumerate(requests)]
 
-    def _scores(
+    def _launch(
         self, chosen: Sequence[int], requests: Sequence[Request], states: Sequence[torch.Tensor], masses: HeadScorer
-    ) -> Iterator[tuple[int, Scores]]:
+    ) -> Answer:
+        """Set everything going that these requests need of their states; nothing waits for the device here."""
         import torch
 
         asked = [requests[n] for n in chosen]
-        following = [np.append(r.ids[r.first + 1 :], 0) for r in asked]
         picked = torch.cat(list(states))
-        target, mass, normaliser = masses(picked, torch.from_numpy(np.concatenate(following)).to(picked.device))
-        low = 0
-        for n, request, rows in zip(chosen, asked, states, strict=True):
-            high = low + len(rows)
-            gathered = [self._at(picked, normaliser, low + j - request.first, ids) for j, ids in request.gather]
-            yield n, Scores(_array(target[low : high - 1]), _array(mass[low:high]), tuple(gathered))
-            low = high
+        following = torch.from_numpy(np.concatenate([np.append(r.ids[r.first + 1 :], 0) for r in asked]))
+        target, mass, normaliser = masses(picked, following.to(picked.device, non_blocking=True))
+        edges = offsets([len(rows) for rows in states])
+        found = {"target": target, "mass": mass}
+        pairs = [(low + j - r.first, i) for r, low in _from(asked, edges) for j, ids in r.gather for i in ids]
+        if pairs:
+            rows, ids = torch.tensor(pairs, device=picked.device).unbind(1)
+            found["gathered"] = self._logits_at(picked, rows, ids) - normaliser[rows]
+        places = [low + r.inspect - r.first for r, low in _from(asked, edges) if r.inspect is not None]
+        if places:
+            rows = torch.from_numpy(np.concatenate(places)).to(picked.device)
+            found["entropy"], found["rank"] = self._look(picked, rows, target + normaliser, normaliser)
+        return Answer(chosen, asked, edges, found)
+
+    def _look(
+        self, picked: torch.Tensor, rows: torch.Tensor, target: torch.Tensor, normaliser: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the entropy at some rows and the rank of the id that came, a few rows at a time."""
+        import torch
+
+        entropy, rank = [], []
+        for part in torch.split(rows, max(1, reference.ELEMENTS // self.width)):
+            logits = self._logits(picked[part]).float()
+            logs = logits - normaliser[part, None]
+            entropy.append(-(logs.exp() * logs.clamp(min=-1e9)).sum(-1))
+            rank.append(1 + (logits > target[part, None] + 1e-5).sum(-1))
+        return torch.cat(entropy), torch.cat(rank)
 
     def _run(self, **inputs: Any) -> Any:
         """Run the model; the first output is hidden states where the head is a plain linear map, logits where not."""
@@ -160,26 +201,33 @@ class HFModel:
                 self._last = atoms, head_scorer(self._head.weight, self._head.bias, of, count)
         return self._last[1]
 
-    def _logits(self, state: torch.Tensor, wanted: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the logits of a state, all or some of them."""
+    def _logits(self, state: torch.Tensor) -> torch.Tensor:
+        """Return the logits of a state."""
         if self._head is None:
-            return state if wanted is None else state[..., list(wanted)]
+            return state
+        logits: torch.Tensor = state.float() @ self._head.weight.float().T
+        return logits if self._head.bias is None else logits + self._head.bias.float()
+
+    def _logits_at(self, picked: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return single logits: of these ids at these rows."""
+        if self._head is None:
+            return picked[rows, ids].float()
         weight, bias = self._head.weight, self._head.bias
-        if wanted is not None:
-            weight, bias = weight[list(wanted)], None if bias is None else bias[list(wanted)]
-        logits: torch.Tensor = state.float() @ weight.float().T
-        return logits if bias is None else logits + bias.float()
+        logits: torch.Tensor = (picked[rows].float() * weight[ids].float()).sum(-1)
+        return logits if bias is None else logits + bias[ids].float()
 
-    def _at(self, picked: torch.Tensor, normaliser: torch.Tensor, row: int, wanted: Sequence[int]) -> Floats:
-        return _array(self._logits(picked[row], wanted).float() - normaliser[row])
-
-    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _padded(self, rows: Sequence[Sequence[int] | Ints]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        longest = max(len(row) for row in rows)
-        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-        return ids.to(self._model.device), mask.to(self._model.device)
+        lengths = np.array([len(row) for row in rows])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.zeros(mask.shape, dtype=np.int64)
+        ids[mask] = np.concatenate(rows)
+        device = self._model.device
+        return (
+            torch.from_numpy(ids).to(device, non_blocking=True),
+            torch.from_numpy(mask.astype(np.int64)).to(device, non_blocking=True),
+        )
 
     def _head_is_plain(self, head: Any) -> bool:
         """Check on a few ids that the logits are the head applied to the last hidden state, and nothing else.
@@ -237,7 +285,7 @@ class HFModel:
 
     def _each(self, chosen: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
         """Run every prefix in full: the readable twin of :meth:`_tails`."""
-        for batch in plan.batches([len(prefixes[n]) for n in chosen], BUDGET):
+        for batch in self._batches([len(prefixes[n]) for n in chosen]):
             rows = [chosen[k] for k in batch]
             ids, mask = self._padded([prefixes[n] for n in rows])
             logits = self._model(input_ids=ids, attention_mask=mask).logits
@@ -287,6 +335,66 @@ class HFModel:
             whole = dict(self._each([1, 2], prefixes))
             mine = [_log_softmax(self._logits(found[k][-1])) for k in (0, 1)]
         return all(np.allclose(mine[k], whole[k + 1], rtol=1e-2, atol=1e-2) for k in (0, 1))
+
+
+class Answer:
+    """What was set going for a batch of requests; the device may still be at work on it.
+
+    Everything is copied to the host as soon as it is there, and waited for only when it is asked for.
+    """
+
+    def __init__(
+        self, chosen: Sequence[int], asked: Sequence[Request], edges: Ints, found: Mapping[str, torch.Tensor]
+    ) -> None:
+        self._chosen, self._asked, self._edges = chosen, asked, edges
+        self._found = {name: values.to("cpu", non_blocking=True) for name, values in found.items()}
+        self._done = _event(next(iter(found.values())).device)
+
+    def scores(self) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of each request."""
+        if self._done is not None:
+            self._done.synchronize()
+        found = {name: values.double().numpy() for name, values in self._found.items()}
+        low, high = self._edges[:-1].tolist(), self._edges[1:].tolist()
+        pair = row = 0
+        for n, request, a, b in zip(self._chosen, self._asked, low, high, strict=True):
+            gathered = []
+            for _, ids in request.gather:
+                gathered.append(found["gathered"][pair : pair + len(ids)])
+                pair += len(ids)
+            looked = slice(row, row + (0 if request.inspect is None else len(request.inspect)))
+            row = looked.stop
+            extra = () if request.inspect is None else (found["entropy"][looked], found["rank"][looked])
+            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], tuple(gathered), *extra)
+
+
+def _event(device: torch.device) -> torch.cuda.Event | None:
+    import torch
+
+    if device.type != "cuda":
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _from(asked: Sequence[Request], edges: Ints) -> Iterator[tuple[Request, int]]:
+    """Pair requests with where their rows begin."""
+    return zip(asked, edges[:-1].tolist(), strict=True)
+
+
+def budget(model: Any) -> int:
+    """Return how many tokens to run at a time: on a GPU as many as fit into half of its free memory."""
+    import torch
+
+    if model.device.type != "cuda":
+        return BUDGET
+    free, _ = torch.cuda.mem_get_info(model.device)
+    config = model.config
+    hidden = int(getattr(config, "hidden_size", 4096))
+    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
+    size = 2 * torch.finfo(model.dtype).bits // 8 * (8 * hidden + 3 * inner)
+    return int(min(max(free // 2 // size, 1024), MOST))
 
 
 def _visible(trunk: int, part: Sequence[tuple[Sequence[int], int]]) -> torch.Tensor:

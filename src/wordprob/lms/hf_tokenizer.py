@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from wordprob import vocab
 from wordprob.errors import ModelError, OptionError
 from wordprob.types import Tokens, Vocabulary
@@ -64,13 +62,14 @@ class HFTokenizer:
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokenise each text, without special tokens; text that looks like one is text."""
         if self._backend is None:
-            return [vocab.byte_spans(t, np.array(self._ids(t), dtype=np.int64), self.vocabulary, None) for t in texts]
-        encoded = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        return [self._spans(t, e) for t, e in zip(texts, encoded, strict=True)]
+            return vocab.all_spans(texts, [self._ids(t) for t in texts], self.vocabulary, None)
+        encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return vocab.all_spans(texts, [e.ids for e in encoded], self.vocabulary, lambda n: self._offsets(texts[n]))
 
-    def _spans(self, text: str, encoding: Any) -> Tokens:
-        ids = np.array(encoding.ids, dtype=np.int64)
-        return vocab.byte_spans(text, ids, self.vocabulary, lambda: encoding.offsets)
+    def _offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return the tokeniser's own account of where its tokens stand, for a text it rewrote."""
+        backend: Any = self._backend
+        return list(backend.encode(text, add_special_tokens=False).offsets)
 
     def _ids(self, text: str) -> list[int]:
         if self._backend is not None:

@@ -1,0 +1,87 @@
+"""What the host does besides the tokeniser: words, alignment, spellings and table, against the tokeniser alone.
+
+    python benchmarks/host.py TEXTS TOKENIZER [TOKENIZER …] [--output results.csv]
+
+TEXTS has one text on each line. The model's answers are made up, so that nothing but the host is timed; all on one
+core. The limit is the tokeniser's own time on the same texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import numpy as np
+import record
+
+from wordprob.engine import Scorer
+from wordprob.lms.tokenizers import open_tokenizer
+from wordprob.types import Scores
+
+
+class Silent:
+    """A model that takes no time: it answers every request with the same numbers."""
+
+    metadata = {"model": "none"}  # noqa: RUF012
+    max_tokens = 2048
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.width = tokenizer.vocabulary.size
+
+    def score(self, requests, atoms):
+        longest = max(len(r.ids) for r in requests)
+        mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)))
+        target = np.full(longest, -3.0)
+        for n, request in enumerate(requests):
+            count = len(request.ids) - request.first
+            yield n, Scores(target[: count - 1], mass[:count], tuple(np.full(len(i), -9.0) for _, i in request.gather))
+
+    def next_logprobs(self, prefixes):
+        for n, _ in enumerate(prefixes):
+            yield n, np.full(self.width, -np.log(self.width))
+
+
+def measure(source, texts, words, repeats=5):
+    tokenizer = open_tokenizer(source)
+    backend, scorer = tokenizer._backend, Scorer(Silent(tokenizer))
+    count = sum(len(t.ids) for t in tokenizer.encode(texts))
+    scorer.score(texts[: len(texts) // 2], words)
+    alone, whole = [], []
+    for _ in range(repeats):
+        alone.append(record.cpu_seconds(lambda: backend.encode_batch(texts, add_special_tokens=False)))
+        whole.append(record.cpu_seconds(lambda: scorer.score(texts, words)))
+    return {
+        "tokenizer": Path(source).name,
+        "words": words,
+        "texts": len(texts),
+        "tokens": count,
+        "tokenise_s": round(min(alone), 4),
+        "host_s": round(min(whole), 4),
+        "ratio_to_limit": round(min(whole) / min(alone), 2),
+        "tokens_per_s": round(count / min(whole)),
+        **record.surroundings(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("texts")
+    parser.add_argument("tokenizers", nargs="+")
+    parser.add_argument("--output", default=None)
+    options = parser.parse_args()
+    texts = [line for line in Path(options.texts).read_text(encoding="utf-8").split("\n") if line.strip()]
+    rows = []
+    for source in options.tokenizers:
+        for words in ("whitespace", "punctuation"):
+            rows.append({"file": Path(options.texts).name, **measure(source, texts, words)})
+            print(rows[-1], flush=True)
+    if options.output:
+        record.save(rows, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Pages made ready while the model is busy: in a thread of this process, or in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob import plan
+from wordprob.engine.found import Ask
+from wordprob.engine.reader import Reader, Reading
+from wordprob.errors import ModelError
+from wordprob.types import Document, Floats, Ints, Page, Request, Word
+
+AHEAD = 2
+"""Pages made ready before they are needed, for each thread or process."""
+
+NO_WORDS = np.zeros(0, dtype=np.int64)
+
+
+class Part(NamedTuple):
+    """Some texts to be read together."""
+
+    documents: Sequence[Document]
+    located: Sequence[Sequence[Word]] | None = None
+    """Their words, where the user gave them."""
+    begins: Sequence[int] | None = None
+    """Where in each text the continuation begins whose words are wanted; all of it if not said."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the model's requests depend on, besides the page.
+
+    ``room`` is how many tokens of a text fit into the model's context, ``start`` the start-of-text token.
+    """
+
+    start: int | None
+    room: int | None
+    min_context: int | None = None
+    extras: bool = False
+
+
+class Ready(NamedTuple):
+    """A page that only waits for the model."""
+
+    reading: Reading
+    asks: list[Ask]
+    sets: Floats
+    """``[S, K]``: which atoms are in which set of the reading."""
+
+
+def prepare(reader: Reader, part: Part, settings: Settings) -> Ready:
+    """Read a page and work out what to ask the model."""
+    page = Page(part.documents)
+    spans = None if part.located is None else _spans(page, part.located)
+    reading = reader.read(page, spans, spans is not None, part.begins)
+    reading.windows = [_windows(reading, d, settings) for d in range(len(page.documents))]
+    asks = [ask for d in range(len(page.documents)) for ask in _asks(reading, d, settings)]
+    return Ready(reading, asks, reader.members_of_sets())
+
+
+def head(reading: Reading, text: int, window: plan.Window, row: int, start: int | None) -> Ints:
+    """Return what the model sees before a row of a text: the start token and the window's tokens."""
+    ids = reading.tokens_of(text)[window.low : row]
+    return ids if start is None else np.concatenate([[start], ids])
+
+
+def _windows(reading: Reading, text: int, settings: Settings) -> list[plan.Window]:
+    low, high = reading.alignment.tokens[text : text + 2].tolist()
+    if settings.room is None or high - low <= settings.room:
+        return [plan.Window(0, 0, high - low)]
+    stops = reading.alignment.stops[slice(*reading.alignment.words[text : text + 2])] - low
+    return plan.windows(high - low, stops, settings.room, settings.min_context)
+
+
+def _asks(reading: Reading, text: int, settings: Settings) -> Iterator[Ask]:
+    """Yield what the model is asked about a text: once for each of its windows."""
+    begin, count = int(reading.alignment.tokens[text]) + text, len(reading.tokens_of(text))
+    for window in reading.windows[text]:
+        offset = window.low + (settings.start is None)
+        first = max(window.first, offset, int(reading.first_rows[text]))
+        if first > window.last:
+            continue
+        low, high = np.searchsorted(reading.rows, [begin + first, begin + window.last + 1]).tolist()
+        leaving = [b for b in reading.leaving.get(text, ()) if window.first <= b.at <= window.last]
+        words = reading.beginning(text, begin + first, begin + window.last) if settings.extras else NO_WORDS
+        request = Request(
+            head(reading, text, window, window.last + 1, settings.start),
+            first - offset,
+            tuple((b.at - offset, b.first) for b in leaving),
+            reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
+        )
+        yield Ask(text, begin + first, slice(low, high), window.last == count, leaving, words, request)
+
+
+def _spans(page: Page, located: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:
+    """Return where given words start and end on the page."""
+    begins = np.repeat(page.begins[:-1], [len(found) for found in located])
+    bounds = np.array([(w.start, w.end) for found in located for w in found], dtype=np.int64).reshape(-1, 2)
+    return bounds[:, 0] + begins, bounds[:, 1] + begins
+
+
+# --- ahead of the model ---
+
+
+def ready(reader: Reader, parts: Iterable[Part], settings: Settings, processes: int = 0) -> Iterator[Ready]:
+    """Yield the pages in order, made ready in the background."""
+    with _pool(reader, settings, processes) as pool:
+        coming: deque[Future[Ready]] = deque()
+        try:
+            for part in parts:
+                coming.append(pool.submit(_in_process, part) if processes else _submit(pool, reader, part, settings))
+                if len(coming) > AHEAD * max(processes, 1):
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        except BrokenProcessPool:
+            raise ModelError(
+                "a process that reads texts died (out of memory?); try fewer with --readers, or none."
+            ) from None
+        finally:
+            for left in coming:
+                left.cancel()
+
+
+def _submit(pool: Executor, reader: Reader, part: Part, settings: Settings) -> Future[Ready]:
+    return pool.submit(prepare, reader, part, settings)
+
+
+def _pool(reader: Reader, settings: Settings, processes: int) -> Executor:
+    if not processes:
+        return ThreadPoolExecutor(1)
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, spawn, initializer=_begin, initargs=(reader, settings))
+
+
+_OWN: list[tuple[Reader, Settings]] = []
+"""The reader of a process that does nothing else."""
+
+
+def _begin(reader: Reader, settings: Settings) -> None:
+    _OWN[:] = [(reader, settings)]
+
+
+def _in_process(part: Part) -> Ready:
+    reader, settings = _OWN[0]
+    return prepare(reader, part, settings)
