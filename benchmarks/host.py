@@ -38,7 +38,7 @@ class Silent:
         target = np.full(longest, -3.0)
         for n, request in enumerate(requests):
             count = len(request.ids) - request.first
-            yield n, Scores(target[: count - 1], mass[:count], tuple(np.full(len(i), -9.0) for _, i in request.gather))
+            yield n, Scores(target[: count - 1], mass[:count], np.full(len(request.gather), -9.0))
 
     def next_logprobs(self, prefixes):
         for n, _ in enumerate(prefixes):

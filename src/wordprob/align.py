@@ -44,6 +44,8 @@ class Alignment:
         ``[W]``: the tokens of each word, ``lows[i] … stops[i] - 1`` of the page.
     cuts
         ``[W]``: how its last token ends, a :class:`Cut`.
+    openings
+        ``[T]``: the byte of the page at which each token starts.
     """
 
     owner: Ints
@@ -52,6 +54,7 @@ class Alignment:
     lows: Ints
     stops: Ints
     cuts: NDArray[np.uint8]
+    openings: Ints
 
 
 def align(page: Page, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Alignment:
@@ -70,7 +73,7 @@ def align(page: Page, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Ali
     following = np.append(page.at[starts], 0)[1:]
     cuts = np.where(stops == lows, Cut.EMPTY, Cut.CLEAN)
     cuts[over] = np.where((reach > following) & ~final, Cut.SHARED, Cut.JOINED)[over]
-    return Alignment(owner, begun, edges, lows, stops, cuts.astype(np.uint8))
+    return Alignment(owner, begun, edges, lows, stops, cuts.astype(np.uint8), openings)
 
 
 class Place(NamedTuple):
@@ -85,12 +88,13 @@ class Place(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """A way out of a word's observed spelling: after ``shared`` of its tokens by one of the ids ``first``, then ``rest``.
+    """A way out of a word's observed spelling, by one of the ids ``first`` and then ``rest``.
 
-    Spellings whose one last token holds the boundary are kept together; ``first`` then has many ids.
+    It leaves ``back`` tokens before the word's end. Spellings whose one last token holds the boundary are kept
+    together; ``first`` then has many ids.
     """
 
-    shared: int
+    back: int
     first: tuple[int, ...]
     rest: tuple[int, ...]
     boundary: frozenset[Label] | None
@@ -101,27 +105,30 @@ class Others(NamedTuple):
 
     exits: tuple[Exit, ...] = ()
     longer: tuple[Spelling, ...] = ()
-    """Those that begin with all of the observed one; whether they leave the text depends on what follows."""
+    """Those that begin with the observed tokens from ``skipped`` on; where they leave the text depends on the text."""
+    skipped: int = 0
+    by: frozenset[str] = frozenset()
+    """What settled it: all of the word's bytes and tokens (``whole``), or those after its seam (``seam``)."""
 
 
-NONE = Others()
+WHOLE, SEAM = frozenset({"whole"}), frozenset({"seam"})
 
 REMEMBERED = 1 << 18
 """Words whose spellings are kept in mind."""
 
 
-def exits(spellings: Iterable[Spelling], observed: Sequence[int]) -> Iterator[Exit]:
-    """Say where spellings leave the observed one; those that do not leave it are left out."""
+def exits(spellings: Iterable[Spelling], observed: Sequence[int], length: int) -> Iterator[Exit]:
+    """Say where spellings leave the observed path, counted back from its token ``length``."""
     gathered: dict[int, list[int]] = {}
     for spelling in spellings:
         shared = common(spelling.ids, observed)
         off = spelling.ids[shared:]
         if len(off) == 1 and spelling.boundary is None:
-            gathered.setdefault(shared, []).append(off[0])
+            gathered.setdefault(length - shared, []).append(off[0])
         elif off:
-            yield Exit(shared, off[:1], off[1:], spelling.boundary)
-    for shared, ids in gathered.items():
-        yield Exit(shared, tuple(ids), (), None)
+            yield Exit(length - shared, off[:1], off[1:], spelling.boundary)
+    for back, ids in gathered.items():
+        yield Exit(back, tuple(ids), (), None)
 
 
 class Speller:
@@ -137,7 +144,9 @@ class Speller:
         self._definition = definition
         self._labels = atoms.labels
         self._marks = bool(vocabulary.marked.any())
-        self._adjacent = adjacent_bytes(vocabulary)
+        self.adjacent = adjacent_bytes(vocabulary)
+        self.has_seams = not self._marks and definition.local
+        """Whether a word's end can be written independently of the rest of it."""
         self._rests = inner_boundaries(vocabulary, definition)
         self._longest = max((len(stem) for stem in self._rests), default=0)
         self._tails = np.zeros((256, 256), dtype=bool)
@@ -148,7 +157,6 @@ class Speller:
             if len(stem) not in self._sizes[stem[-1]]:
                 self._sizes[stem[-1]].append(len(stem))
         self._known: dict[Key, tuple[Spelling, ...]] = {}
-        self._others: dict[tuple[Key, tuple[int, ...]], Others] = {}
 
     def boundary(self, before: str, word: str, last: int) -> frozenset[Label] | None:
         """Return the labels whose mass is B after ``word`` when its last token is ``last``."""
@@ -176,49 +184,51 @@ class Speller:
         tails = (data[-k:] for k in range(1, min(len(data), self._longest) + 1))
         return sorted({rest for tail in tails for rest in self._rests.get(tail, ())})
 
-    def others(self, places: Sequence[Place]) -> list[tuple[int, Others]]:
-        """Return the ways in which each word could have been written besides the observed one.
-
-        The number before them says after how many of the word's tokens they begin to count.
-        """
-        self._forget()
+    def others(self, places: Sequence[Place]) -> list[Others]:
+        """Return the ways in which each word could have been written besides the observed one."""
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
         asked = [self._question(place) for place in places]
-        self._ask({key for _, key, _ in asked if key is not None and key not in self._known})
+        self._ask({key for _, key in asked if key is not None and key not in self._known})
         return [self._besides(place, *question) for place, question in zip(places, asked, strict=True)]
 
-    def _besides(self, place: Place, skipped: int, key: Key | None, ids: tuple[int, ...]) -> tuple[int, Others]:
+    def _besides(self, place: Place, skipped: int, key: Key | None) -> Others:
         if key is None:
-            return 0, NONE
-        found = self._others.get((key, ids))
-        if found is None:
-            options = self._known[key]
-            if options and all(o.ids != ids for o in options):
-                return 0, _others(self._in_place(place), place.ids)
-            found = self._others[key, ids] = _others(options, ids)
-        return skipped, found
+            return Others(by=WHOLE | SEAM)
+        options, by = self._known[key], SEAM if skipped else WHOLE
+        if options and all(o.ids != place.ids[skipped:] for o in options):
+            skipped, options, by = 0, self._in_place(place), frozenset()
+        observed = place.ids[skipped:]
+        apart = [o for o in options if o.ids != observed]
+        longer = tuple(o for o in apart if o.ids[: len(observed)] == observed)
+        rest = (o for o in apart if o not in longer)
+        return Others(tuple(exits(rest, observed, len(observed))), longer, skipped, frozenset() if longer else by)
 
-    def _question(self, place: Place) -> tuple[int, Key | None, tuple[int, ...]]:
-        """Return what to ask about a word: all of it, or its end where that is written independently of the rest."""
+    def _question(self, place: Place) -> tuple[int, Key | None]:
+        """Return what to ask about a word: all of it, or its end where that is written independently of the rest.
+
+        The number says how many of its tokens come before that end.
+        """
         data = place.chunk.encode("utf-8", "surrogatepass")
         if not self._marks and not self._swallows(data):
-            return 0, None, place.ids
+            return 0, None
         if (seam := self._seam(place, data)) and (skipped := self._tokens_before(seam, data, place.ids)):
             head, tail = data[:seam].decode(), data[seam:].decode()
-            return skipped, (head[-1], tail, tail), place.ids[skipped:]
+            return skipped, (head[-1], tail, tail)
         first = not place.before and not place.anchored
         anchor = "" if first else _last_word(place.before) if place.anchored else "a"
-        return 0, (anchor, place.chunk, place.word), place.ids
+        return 0, (anchor, place.chunk, place.word)
 
     def _seam(self, place: Place, data: bytes) -> int:
         """Return the last place in a word that no token can reach over, 0 if there is none.
 
         What stands after it is then written in the same way whatever the rest of the word is.
         """
-        if self._marks or not self._definition.local or not place.before or place.anchored:
+        if not self.has_seams or not place.before or place.anchored:
             return 0
         separators = len(data) - len(place.word.encode("utf-8", "surrogatepass"))
         for at in range(len(data) - 1, separators, -1):
-            if not self._adjacent[data[at - 1], data[at]] and data[at] & 0xC0 != 0x80:
+            if not self.adjacent[data[at - 1], data[at]] and data[at] & 0xC0 != 0x80:
                 return at
         return 0
 
@@ -230,12 +240,6 @@ class Speller:
                 return n
             written += len(self._vocabulary.written[i])
         return 0
-
-    def _forget(self) -> None:
-        """Keep what is remembered within bounds, however long the run."""
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-            self._others.clear()
 
     def _in_place(self, place: Place) -> tuple[Spelling, ...]:
         """Ask again with the real text to the left, for a tokeniser that looks further back than one word."""
@@ -270,12 +274,6 @@ class Speller:
             over = int(tokens.ends[stop - 1]) > finish
             found[ids] = Spelling(ids, None if over else self.boundary(head + chunk[:separator], word, ids[-1]))
         return tuple(found.values())
-
-
-def _others(options: Iterable[Spelling], observed: tuple[int, ...]) -> Others:
-    apart = [o for o in options if o.ids != observed]
-    longer = tuple(o for o in apart if o.ids[: len(observed)] == observed)
-    return Others(tuple(exits((o for o in apart if o not in longer), observed)), longer)
 
 
 def _last_word(text: str) -> str:

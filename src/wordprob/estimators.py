@@ -9,7 +9,6 @@ where B̃ puts all spellings of a word into one effective boundary mass. ``naive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,19 +24,27 @@ def logsumexp(values: Floats) -> float:
     return top + float(np.log(np.sum(np.exp(np.asarray(values, dtype=np.float64) - top))))
 
 
-def effective_boundary(observed: float, others: Sequence[tuple[float, float]]) -> float:
-    """Return log B̃ after a word.
+def effective_boundaries(observed: Floats, at: Ints, others: Floats) -> Floats:
+    """Return log B̃ at every boundary.
 
     Parameters
     ----------
     observed
-        log B after the observed spelling.
-    others
-        For every other spelling σ', the pair log p(σ'|c)/p(σ|c) and log B after σ'.
+        log B after the observed spelling, at every boundary.
+    at, others
+        For every other spelling σ', the boundary it leads to and log p(σ'|c)/p(σ|c) · B(σ').
+
+    Examples
+    --------
+    >>> effective_boundaries(np.log([0.5, 0.25]), np.array([0, 0]), np.log([0.25, 0.125])).round(3)
+    array([-0.134, -1.386])
     """
-    if not others:
-        return observed
-    return logsumexp(np.array([observed, *(ratio + mass for ratio, mass in others)]))
+    top = observed.copy()
+    np.fmax.at(top, at, others)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = np.where(np.isneginf(top), 1.0, np.exp(observed - top))
+        np.add.at(total, at, np.where(np.isneginf(top[at]), 0.0, np.exp(others - top[at])))
+        return top + np.log(total)
 
 
 @dataclass(frozen=True)

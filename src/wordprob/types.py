@@ -244,13 +244,15 @@ class Request:
     """One row of token ids for a model, with extra ids to look at.
 
     Row ``j`` of the answer is the distribution after ``ids[: j + 1]``; rows before ``first`` are not needed.
-    ``gather`` lists pairs of a row and the ids whose log-probabilities there are wanted; ``inspect`` the rows whose
-    entropy and rank of the next id are wanted.
+    At the rows ``gather``, the log-mass of a list of ids is wanted, whose number among ``lists`` is in ``chosen``; at
+    the rows ``inspect``, the entropy, and the rank of the next id.
     """
 
     ids: Ints
     first: int = 0
-    gather: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    gather: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    chosen: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    lists: Sequence[Ints] = ()
     inspect: Ints | None = None
 
 
@@ -265,7 +267,7 @@ class Scores:
     mass
         ``[R, K]``: log-mass of every atom, for rows ``first`` … last.
     gathered
-        One array for each entry of ``Request.gather``.
+        One number for each row of ``Request.gather``.
     entropy, rank
         For each row of ``Request.inspect``: the entropy of the next id, and the rank of the one that came (1 is the
         likeliest).
@@ -273,7 +275,7 @@ class Scores:
 
     target: Floats
     mass: Floats
-    gathered: tuple[Floats, ...] = ()
+    gathered: Floats = field(default_factory=lambda: np.zeros(0))
     entropy: Floats | None = None
     rank: Floats | None = None
 

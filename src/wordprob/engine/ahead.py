@@ -14,7 +14,7 @@ import numpy as np
 
 from wordprob import plan
 from wordprob.engine.found import Ask
-from wordprob.engine.reader import Reader, Reading
+from wordprob.engine.reader import NOWHERE, Reader, Reading
 from wordprob.errors import ModelError
 from wordprob.types import Document, Floats, Ints, Page, Request, Word
 
@@ -62,7 +62,8 @@ def prepare(reader: Reader, part: Part, settings: Settings) -> Ready:
     spans = None if part.located is None else _spans(page, part.located)
     reading = reader.read(page, spans, spans is not None, part.begins)
     reading.windows = [_windows(reading, d, settings) for d in range(len(page.documents))]
-    asks = [ask for d in range(len(page.documents)) for ask in _asks(reading, d, settings)]
+    leaving = _leaving(reading)
+    asks = [ask for d in range(len(page.documents)) for ask in _asks(reading, d, settings, leaving)]
     return Ready(reading, asks, reader.members_of_sets())
 
 
@@ -80,7 +81,24 @@ def _windows(reading: Reading, text: int, settings: Settings) -> list[plan.Windo
     return plan.windows(high - low, stops, settings.room, settings.min_context)
 
 
-def _asks(reading: Reading, text: int, settings: Settings) -> Iterator[Ask]:
+class Leaving(NamedTuple):
+    """The branches that leave the observed path, in the order of their rows."""
+
+    branches: Ints
+    rows: Ints
+    lists: Ints
+    ids: Sequence[Ints]
+    """The lists of ids they leave by."""
+
+
+def _leaving(reading: Reading) -> Leaving:
+    rows, lists = (np.array(values, dtype=np.int64) for values in (reading.branches.rows, reading.branches.lists))
+    order = np.argsort(rows, kind="stable")
+    order = order[lists[order] != NOWHERE]
+    return Leaving(order, rows[order], lists[order], [np.array(ids) for ids in reading.branches.ids])
+
+
+def _asks(reading: Reading, text: int, settings: Settings, leaving: Leaving) -> Iterator[Ask]:
     """Yield what the model is asked about a text: once for each of its windows."""
     begin, count = int(reading.alignment.tokens[text]) + text, len(reading.tokens_of(text))
     for window in reading.windows[text]:
@@ -89,15 +107,17 @@ def _asks(reading: Reading, text: int, settings: Settings) -> Iterator[Ask]:
         if first > window.last:
             continue
         low, high = np.searchsorted(reading.rows, [begin + first, begin + window.last + 1]).tolist()
-        leaving = [b for b in reading.leaving.get(text, ()) if window.first <= b.at <= window.last]
+        here = slice(*np.searchsorted(leaving.rows, [begin + window.first, begin + window.last + 1]))
         words = reading.beginning(text, begin + first, begin + window.last) if settings.extras else NO_WORDS
         request = Request(
             head(reading, text, window, window.last + 1, settings.start),
             first - offset,
-            tuple((b.at - offset, b.first) for b in leaving),
-            reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
+            leaving.rows[here] - begin - offset,
+            leaving.lists[here],
+            leaving.ids,
+            inspect=reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
         )
-        yield Ask(text, begin + first, slice(low, high), window.last == count, leaving, words, request)
+        yield Ask(text, begin + first, slice(low, high), window.last == count, leaving.branches[here], words, request)
 
 
 def _spans(page: Page, located: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from wordprob import estimators
-from wordprob.engine.reader import CERTAIN, ENDS, Branch, Reading
-from wordprob.types import Floats, Ints, Request, Scores
+from wordprob.engine.reader import CERTAIN, ENDS, Reading
+from wordprob.types import Floats, Ints, Request, Scores, sums
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,8 @@ class Ask:
     """The boundaries it settles."""
     final: bool
     """Whether it reaches the end of the text."""
-    leaving: Sequence[Branch]
+    branches: Ints
+    """The branches that leave the text here."""
     words: Ints
     """The words whose beginnings are looked at more closely."""
     request: Request
@@ -41,6 +41,8 @@ class Found:
     """That each text ends after its last token."""
     entropy: Floats
     rank: Floats
+    leaving: Floats
+    """Of leaving the text, at every branch."""
     undecided: dict[int, float] = field(default_factory=dict)
     """Share of what may follow that leaves open whether a word has ended, by boundary."""
 
@@ -48,8 +50,14 @@ class Found:
     def nothing(cls, reading: Reading) -> Found:
         """Make room for what a page needs."""
         words, texts = len(reading.starts), len(reading.page.documents)
-        room = [np.full(n, np.nan) for n in (len(reading.ids), words + texts, texts, words, words)]
-        return cls(*room[:5])
+        return cls(
+            target=np.full(len(reading.ids), np.nan),
+            boundary=np.full(words + texts, np.nan),
+            end=np.full(texts, np.nan),
+            entropy=np.full(words, np.nan),
+            rank=np.full(words, np.nan),
+            leaving=np.zeros(len(reading.branches.rows)),
+        )
 
     def take(self, reading: Reading, ask: Ask, scores: Scores, sets: Floats) -> None:
         """Put the answer to a request where it belongs; ``sets`` says which atoms are in which set."""
@@ -61,8 +69,7 @@ class Found:
             self.boundary[ask.boundaries] = np.log(mass.sum(axis=1))
             if ask.final:
                 self.end[ask.text] = np.log(np.exp(scores.mass[-1]) @ sets[ENDS])
-        for branch, logs in zip(ask.leaving, scores.gathered, strict=True):
-            branch.log_prob += estimators.logsumexp(logs)
+        self.leaving[ask.branches] = scores.gathered
         if scores.entropy is not None and scores.rank is not None:
             self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
         for boundary, columns in reading.undecided.items() if reading.undecided else ():
@@ -73,15 +80,22 @@ class Found:
     def settle(self, reading: Reading) -> None:
         """Turn B into B̃: nothing where there is no boundary, 1 where it is certain, all spellings together."""
         self.boundary[reading.sets == CERTAIN] = 0.0
-        for boundary, branches in reading.branches.items():
-            self.boundary[boundary] = self._effective(reading, boundary, branches)
+        self._branch(reading)
         self.boundary[reading.missing] = np.nan
 
-    def _effective(self, reading: Reading, boundary: int, branches: Sequence[Branch]) -> float:
-        text = reading.text_of(boundary)
-        begin = int(reading.alignment.tokens[text])
-        row = int(reading.rows[boundary]) - text
-        low = int(reading.rows[boundary - 1]) - text if boundary > reading.first[text] else begin
-        taken = float(np.sum(self.target[low:row]))
-        others = [(float(np.sum(self.target[low : begin + b.at])) + b.log_prob - taken, b.log_mass) for b in branches]
-        return estimators.effective_boundary(float(self.boundary[boundary]), others)
+    def _branch(self, reading: Reading) -> None:
+        """Add the other spellings to the observed one."""
+        if not reading.branches.rows:
+            return
+        boundaries = np.array(reading.branches.boundaries)
+        log_mass = np.zeros(len(boundaries))
+        for n, follow in reading.branches.follow.items():
+            self.leaving[n] += follow.log_prob
+            log_mass[n] = follow.log_mass
+        text = np.searchsorted(reading.first, boundaries, side="right") - 1
+        row, low = (reading.rows[b] - text for b in (boundaries, np.maximum(boundaries - 1, 0)))
+        low = np.where(boundaries > reading.first[text], low, reading.alignment.tokens[text])
+        before = sums(self.target, low, np.array(reading.branches.rows) - text)
+        with np.errstate(invalid="ignore"):  # a spelling of probability zero has no ratio to others
+            ratio = before + self.leaving - sums(self.target, low, row)
+        self.boundary[:] = estimators.effective_boundaries(self.boundary, boundaries, ratio + log_mass)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordprob import plan, vocab
-from wordprob.align import Alignment, Cut, Exit, Others, Place, Speller, align, exits
+from wordprob.align import REMEMBERED, SEAM, WHOLE, Alignment, Cut, Exit, Others, Place, Speller, align, exits
 from wordprob.errors import InputError
 from wordprob.types import (
     END,
@@ -40,22 +40,67 @@ CERTAIN, ENDS = 0, 1
 
 
 @dataclass
-class Branch:
-    """Other spellings of a word that leave the observed path at row ``at`` of the text by one of the ids ``first``.
+class Follow:
+    """The rest of a spelling that goes on after it has left the observed path.
 
-    After that they go ``rest``, and then B is the mass of ``boundary`` (1 if that is ``None``). Spellings whose one
-    last token holds the boundary are kept together; ``first`` then has many ids. No ``first``: the spelling
-    stays on the observed path up to row ``at`` and the boundary is certain there.
+    B at its end is the mass of ``boundary``; 1 if that is ``None``.
     """
 
-    at: int
-    first: tuple[int, ...]
-    rest: tuple[int, ...]
+    ids: tuple[int, ...]
+    """The ids off the observed path."""
     boundary: frozenset[Label] | None
     log_prob: float = 0.0
-    """log p of the ids off the observed path."""
+    """log p of all but the first of them."""
     log_mass: float = 0.0
     """log B after them."""
+
+
+@dataclass
+class Branches:
+    """Other spellings, by the boundary they lead to: at a row of the page they leave the observed path.
+
+    They do so by any of a list of ids, whose probabilities are added up; without one (``NOWHERE``) they stay on it
+    and the boundary is certain there.
+    """
+
+    boundaries: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    lists: list[int] = field(default_factory=list)
+    """The number of the list of ids."""
+    ids: list[tuple[int, ...]] = field(default_factory=list)
+    """The lists."""
+    numbers: dict[int, int] = field(default_factory=dict, repr=False)
+    """Their numbers by identity: lists are long, and the same few come again and again."""
+    follow: dict[int, Follow] = field(default_factory=dict)
+    """Those that go on, by their number."""
+
+    def add(self, boundary: int, row: int, first: tuple[int, ...]) -> None:
+        """Add a branch."""
+        self.boundaries.append(boundary)
+        self.rows.append(row)
+        self.lists.append(self._number(first) if first else NOWHERE)
+
+    def _number(self, first: tuple[int, ...]) -> int:
+        found = self.numbers.get(id(first))
+        if found is None:
+            found = self.numbers[id(first)] = len(self.ids)
+            self.ids.append(first)
+        return found
+
+    def drop(self, boundary: int) -> None:
+        """Forget the branches to a boundary, which is the last one they were added for."""
+        while self.boundaries and self.boundaries[-1] == boundary:
+            self.follow.pop(len(self.boundaries) - 1, None)
+            del self.boundaries[-1], self.rows[-1], self.lists[-1]
+
+
+NOWHERE = -1
+
+SEEN = 8
+"""Bytes at a word's end by which it is known again."""
+
+Look = tuple[int, int, bool, int, int]
+"""By what a word is known again: its last bytes, how many, whether they follow a seam, its last tokens."""
 
 
 @dataclass
@@ -82,8 +127,7 @@ class Reading:
     """By word."""
     undecided: dict[int, list[int]] = field(default_factory=dict)
     """By boundary: the atoms after which one would have to read on."""
-    branches: dict[int, list[Branch]] = field(default_factory=dict)
-    """By the boundary they lead to."""
+    branches: Branches = field(default_factory=Branches)
     windows: list[list[plan.Window]] = field(default_factory=list)
     """For each text."""
 
@@ -118,7 +162,20 @@ class Reading:
     @cached_property
     def first_list(self) -> list[int]:
         """The first boundary of every text, for looking up one at a time."""
-        return [int(n) for n in self.first]
+        found: list[int] = self.first.tolist()
+        return found
+
+    @cached_property
+    def stop_list(self) -> list[int]:
+        """The tokens through each word, for looking up one at a time."""
+        found: list[int] = self.alignment.stops.tolist()
+        return found
+
+    @cached_property
+    def owner_list(self) -> list[int]:
+        """The text of each word, for looking up one at a time."""
+        found: list[int] = self.alignment.owner.tolist()
+        return found
 
     def tokens_of(self, text: int) -> Ints:
         """Return the ids of a text."""
@@ -129,15 +186,6 @@ class Reading:
     def first_rows(self) -> Ints:
         """The first row of each text that is needed: that of the last word given, for the boundary after it."""
         return self.rows[self.first + np.maximum(self.given - 1, 0)] - self.rows[self.first]
-
-    @cached_property
-    def leaving(self) -> dict[int, list[Branch]]:
-        """The branches that leave the observed path, by text."""
-        found: dict[int, list[Branch]] = {}
-        for boundary, branches in self.branches.items():
-            if away := [b for b in branches if b.first]:
-                found.setdefault(self.text_of(boundary), []).extend(away)
-        return found
 
     def window_of(self, text: int, row: int) -> plan.Window:
         """Return the window of a text that answers for one of its rows."""
@@ -183,6 +231,7 @@ class Reader:
         self.atoms = vocab.atoms(self._vocabulary, rule, width)
         self._speller = Speller(self._tokenizer.encode, self._vocabulary, rule, self.atoms)
         self._columns: dict[frozenset[Label], list[int]] = {}
+        self._seen: dict[Look, Others] = {}
         self._sets: dict[frozenset[Label] | None, int] = {None: CERTAIN}
         self._set(frozenset({END}))
 
@@ -275,8 +324,9 @@ class Reader:
             if own and not self._rule.boundaries(before, text[reading.starts[word] : reading.ends[word]], [opening]):
                 reading.without(word, NO_RULE)
             else:
-                branch = Branch(_past_character(reading, tokens, word), (), (), None)
-                reading.branches.setdefault(int(reading.after[word]), []).append(branch)
+                d = int(reading.alignment.owner[word])
+                row = _past_character(reading, tokens, word) + int(reading.rows[reading.first[d]])
+                reading.branches.add(int(reading.after[word]), row, ())
 
     def _starts(self, reading: Reading) -> Ints:
         """Return what each text can begin with."""
@@ -332,12 +382,21 @@ class Reader:
     # --- spellings ---
 
     def _spell(self, reading: Reading) -> None:
-        """Find the words that could have been written otherwise, and how."""
+        """Find the words that could have been written otherwise; those that look alike are asked about once."""
         chosen = self._may_differ(reading)
-        places = list(_places(reading, chosen))
-        for word, (skipped, others) in zip(chosen.tolist(), self._speller.others(places), strict=True):
-            if others.exits or others.longer:
-                self._branch(reading, word, skipped, others)
+        looks = _looks(reading, chosen, self._speller.adjacent) if self._speller.has_seams else [None] * len(chosen)
+        known = [self._seen.get(look) if look is not None else None for look in looks]
+        strange = [n for n, others in enumerate(known) if others is None]
+        answers = self._speller.others(list(_places(reading, chosen[strange])))
+        for n, others in zip(strange, answers, strict=True):
+            known[n], look = others, looks[n]
+            if look is not None and others.by & (SEAM if look[2] else WHOLE):
+                self._seen[look] = others
+        for word, found in zip(chosen.tolist(), known, strict=True):
+            if found is not None and (found.exits or found.longer):
+                self._branch(reading, word, found)
+        if len(self._seen) > REMEMBERED:
+            self._seen.clear()
 
     def _may_differ(self, reading: Reading) -> Ints:
         cuts, owner = reading.alignment.cuts, reading.alignment.owner
@@ -347,20 +406,52 @@ class Reader:
         chosen = np.flatnonzero(open_end & ~crossed & wanted)
         return chosen[self._speller.worth_asking(reading.page, reading.ends[chosen])]
 
-    def _branch(self, reading: Reading, word: int, skipped: int, others: Others) -> None:
+    def _branch(self, reading: Reading, word: int, others: Others) -> None:
         """Turn the other spellings of a word into branches off the observed path."""
-        d = int(reading.alignment.owner[word])
-        low = int(reading.alignment.lows[word]) + skipped
-        at = low - int(reading.alignment.tokens[d])
-        found: list[Exit] = list(others.exits)
+        d, stop = reading.owner_list[word], reading.stop_list[word]
+        boundary = word + d + 1
+        found: Sequence[Exit] = others.exits
         if others.longer:
-            found += exits(others.longer, reading.ids[low : reading.alignment.tokens[d + 1]].tolist())
-        if self._vocabulary.start is None and any(at + e.shared == 0 for e in found):
-            reading.branches.pop(int(reading.after[word]), None)
+            low = int(reading.alignment.lows[word]) + others.skipped
+            following = reading.ids[low : reading.alignment.tokens[d + 1]].tolist()
+            found = [*found, *exits(others.longer, following, stop - low)]
+        if self._vocabulary.start is None and any(stop - e.back == reading.alignment.tokens[d] for e in found):
+            reading.branches.drop(boundary)
             reading.without(word, NO_START)
-        elif found:
-            branches = [Branch(at + e.shared, e.first, e.rest, e.boundary) for e in found]
-            reading.branches.setdefault(int(reading.after[word]), []).extend(branches)
+            return
+        for e in found:
+            reading.branches.add(boundary, stop - e.back + d, e.first)
+            if e.rest or e.boundary is not None:
+                follow = Follow((*e.first, *e.rest), e.boundary)
+                reading.branches.follow[len(reading.branches.rows) - 1] = follow
+
+
+def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[Look | None]:
+    """Return by what words are known again, where their last few bytes and tokens settle how else they are written.
+
+    That is so for a short word, and for one with a seam near its end: no token reaches over it, so
+    what stands after it is written in the same way whatever the rest of the word is.
+    """
+    page, alignment = reading.page, reading.alignment
+    begin, finish = page.at[reading.starts[words]], page.at[reading.ends[words]]
+    follows = reading.local[words] > 0
+    chunk = np.where(follows, page.at[np.append(0, reading.ends)[words]], begin)
+    data = np.concatenate([np.zeros(SEEN, np.uint8), np.frombuffer(page.data, dtype=np.uint8)])
+    tail = data[finish[:, None] + np.arange(SEEN)]
+    free = ~adjacent[tail[:, :-1], tail[:, 1:]] & (tail[:, 1:] & 0xC0 != 0x80)
+    size = np.where(free.any(axis=1), 1 + np.argmax(free[:, ::-1], axis=1), SEEN)
+    inside = size < finish - begin
+    low = np.where(inside, np.searchsorted(alignment.openings, finish - size), alignment.lows[words])
+    exact = np.append(alignment.openings, 0)[low] == finish - size
+    plain = tail[np.arange(len(words)), SEEN - 1 - np.minimum(size, SEEN - 1)] < 0x80
+    kept, count = np.where(inside, size + 1, finish - chunk), alignment.stops[words] - low
+    joined = np.append(0, alignment.cuts)[words] == Cut.JOINED
+    known = follows & ~joined & (~inside | (exact & plain)) & (kept <= SEEN) & (count > 0) & (count <= 2)
+    seen = np.where(np.arange(SEEN) >= SEEN - kept[:, None], tail, 0).astype(np.uint8).view(np.uint64)[:, 0]
+    last = reading.ids[alignment.stops[words] - 1]
+    previous = np.where(count == 2, reading.ids[alignment.stops[words] - 2], NOWHERE)
+    columns = [column.tolist() for column in (seen, kept, inside, last, previous)]
+    return [look if sure else None for sure, look in zip(known.tolist(), zip(*columns, strict=True), strict=True)]
 
 
 def _given(page: Page, starts: Ints, ends: Ints, begins: Sequence[int]) -> Ints:

@@ -16,7 +16,7 @@ from wordprob._version import __version__
 from wordprob.align import Cut
 from wordprob.engine.ahead import Part, Ready, Settings, head, ready
 from wordprob.engine.found import Ask, Found
-from wordprob.engine.reader import NO_START, Branch, Reader, Reading
+from wordprob.engine.reader import NO_START, Follow, Reader, Reading
 from wordprob.errors import InputError, OptionError, did_you_mean
 from wordprob.table import EXTRAS, PageScores, WordTable, unit_size
 from wordprob.types import Document, Floats, LanguageModel, Scores, Word, WordDefinition, sums
@@ -221,25 +221,23 @@ class Scorer:
         return found
 
     def _follow(self, reading: Reading, reader: Reader) -> None:
-        """Follow every branch past its first id: log p of the ids after it, and B at its end."""
-        steps = (step for text in reading.leaving for step in self._steps(reading, text))
+        """Follow the branches that go on: log p of the ids after the first, and B at their end."""
+        steps = (step for n in reading.branches.follow for step in self._steps(reading, n))
         for part in iter(lambda: list(islice(steps, PREFIXES)), []):
             for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
-                branch, _, following = part[n]
+                follow, _, following = part[n]
                 if following is not None:
-                    branch.log_prob += float(logs[following])
-                elif branch.boundary is not None:
-                    branch.log_mass = estimators.logsumexp(logs[reader.members(branch.boundary)])
+                    follow.log_prob += float(logs[following])
+                elif follow.boundary is not None:
+                    follow.log_mass = estimators.logsumexp(logs[reader.members(follow.boundary)])
 
-    def _steps(self, reading: Reading, text: int) -> Iterator[tuple[Branch, list[int], int | None]]:
-        """Yield what must be known along the branches: after which prefix, and of which id (none: of the boundary)."""
-        for branch in reading.leaving[text]:
-            off = [branch.first[0], *branch.rest]
-            after = range(1, len(off) + (branch.boundary is not None))
-            window = reading.window_of(text, branch.at)
-            before = head(reading, text, window, branch.at, self._start).tolist() if after else []
-            for k in after:
-                yield branch, before + off[:k], off[k] if k < len(off) else None
+    def _steps(self, reading: Reading, branch: int) -> Iterator[tuple[Follow, list[int], int | None]]:
+        """Yield what must be known along a branch: after which prefix, and of which id (none: of the boundary)."""
+        follow, text = reading.branches.follow[branch], reading.text_of(reading.branches.boundaries[branch])
+        at = reading.branches.rows[branch] - int(reading.rows[reading.first[text]])
+        before = head(reading, text, reading.window_of(text, at), at, self._start).tolist()
+        for k in range(1, len(follow.ids) + (follow.boundary is not None)):
+            yield follow, before + list(follow.ids[:k]), follow.ids[k] if k < len(follow.ids) else None
 
     # --- the equation ---
 

@@ -203,7 +203,8 @@ class ExactLM:
                 mass[:, k] = rows[:, atoms.of == k].sum(axis=1)
             with np.errstate(divide="ignore"):
                 target = np.log([row[i] for row, i in zip(rows, ids[request.first + 1 :], strict=False)])
-                gathered = tuple(np.log(rows[j - request.first, list(wanted)]) for j, wanted in request.gather)
+                pairs = zip((request.gather - request.first).tolist(), request.chosen.tolist(), strict=True)
+                gathered = np.log([rows[j, request.lists[k]].sum() for j, k in pairs])
                 looked = _look(rows, request) if request.inspect is not None else ()
                 yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered, *looked)
 

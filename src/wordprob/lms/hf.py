@@ -32,6 +32,7 @@ PACK = 512
 """Tokens of rests that go behind one trunk at a time."""
 AT_ONCE = 64
 """Tails whose states go through the head together."""
+NOTHING = np.zeros(0)
 UNLIMITED = 4096
 """Window for models that declare no limit."""
 
@@ -160,10 +161,10 @@ class HFModel:
         target, mass, normaliser = masses(picked, following.to(picked.device, non_blocking=True))
         edges = offsets([len(rows) for rows in states])
         found = {"target": target, "mass": mass}
-        pairs = [(low + j - r.first, i) for r, low in _from(asked, edges) for j, ids in r.gather for i in ids]
-        if pairs:
-            rows, ids = torch.tensor(pairs, device=picked.device).unbind(1)
-            found["gathered"] = self._logits_at(picked, rows, ids) - normaliser[rows]
+        wanted = np.concatenate([low + r.gather - r.first for r, low in _from(asked, edges)])
+        if len(wanted):
+            chosen_lists = np.concatenate([r.chosen for r in asked])
+            found["gathered"] = self._gather(picked, normaliser, wanted, chosen_lists, asked[0].lists)
         places = [low + r.inspect - r.first for r, low in _from(asked, edges) if r.inspect is not None]
         if places:
             rows = torch.from_numpy(np.concatenate(places)).to(picked.device)
@@ -208,13 +209,35 @@ class HFModel:
         logits: torch.Tensor = state.float() @ self._head.weight.float().T
         return logits if self._head.bias is None else logits + self._head.bias.float()
 
-    def _logits_at(self, picked: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Return single logits: of these ids at these rows."""
+    def _gather(
+        self, picked: torch.Tensor, normaliser: torch.Tensor, rows: Ints, chosen: Ints, lists: Sequence[Ints]
+    ) -> torch.Tensor:
+        """Return the log-mass of a list of ids at each row: the logits of all listed ids once, then sums."""
+        import torch
+
+        used, which = np.unique(chosen, return_inverse=True)
+        ids, place = np.unique(np.concatenate([lists[k] for k in used]), return_inverse=True)
+        sizes = [len(lists[k]) for k in used]
+        members = np.zeros((len(ids), len(used)))
+        members[place, np.repeat(np.arange(len(used)), sizes)] = 1.0
+        device, wide = picked.device, torch.float32 if picked.device.type == "mps" else torch.float64
+        listed = torch.from_numpy(ids).to(device)
+        held = torch.from_numpy(members).to(device, wide)
+        found = []
+        step = max(1, reference.ELEMENTS // max(len(ids), len(used)))
+        for low in range(0, len(rows), step):
+            here = torch.from_numpy(rows[low : low + step]).to(device)
+            column = torch.from_numpy(which[low : low + step]).to(device)
+            logs = (self._logits_of(picked[here], listed) - normaliser[here, None]).to(wide)
+            found.append((logs.exp() @ held).gather(1, column[:, None])[:, 0].log())
+        return torch.cat(found)
+
+    def _logits_of(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the logits of some ids."""
         if self._head is None:
-            return picked[rows, ids].float()
-        weight, bias = self._head.weight, self._head.bias
-        logits: torch.Tensor = (picked[rows].float() * weight[ids].float()).sum(-1)
-        return logits if bias is None else logits + bias[ids].float()
+            return states[:, ids].float()
+        logits: torch.Tensor = states.float() @ self._head.weight[ids].float().T
+        return logits if self._head.bias is None else logits + self._head.bias[ids].float()
 
     def _padded(self, rows: Sequence[Sequence[int] | Ints]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
@@ -358,14 +381,12 @@ class Answer:
         low, high = self._edges[:-1].tolist(), self._edges[1:].tolist()
         pair = row = 0
         for n, request, a, b in zip(self._chosen, self._asked, low, high, strict=True):
-            gathered = []
-            for _, ids in request.gather:
-                gathered.append(found["gathered"][pair : pair + len(ids)])
-                pair += len(ids)
+            gathered = found["gathered"][pair : pair + len(request.gather)] if len(request.gather) else NOTHING
+            pair += len(request.gather)
             looked = slice(row, row + (0 if request.inspect is None else len(request.inspect)))
             row = looked.stop
             extra = () if request.inspect is None else (found["entropy"][looked], found["rank"][looked])
-            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], tuple(gathered), *extra)
+            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], gathered, *extra)
 
 
 def _event(device: torch.device) -> torch.cuda.Event | None:
