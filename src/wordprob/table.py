@@ -285,6 +285,7 @@ def _texts(scored: PageScores, size: float) -> dict[str, Any]:
             for name, length in (("word", scored.counts), ("character", characters), ("byte", n_bytes))
         }
         perplexity = 2.0 ** np.minimum(rates["word"], 1000.0)
+        conservation = added - scored.token_log_prob
     return {
         "text_id": _ids(scored.documents),
         "n_words": scored.counts,
@@ -297,7 +298,7 @@ def _texts(scored: PageScores, size: float) -> dict[str, Any]:
         "end": scored.end / size,
         **{f"bits_per_{name}": rate for name, rate in rates.items()},
         "perplexity": perplexity,
-        "conservation": added - scored.token_log_prob,
+        "conservation": conservation,
         "note": [scored.note] * len(scored.documents),
     }
 

@@ -88,6 +88,16 @@ def sums(values: Floats, lows: Ints, highs: Ints) -> Floats:
     return found
 
 
+def stretches(begins: Ints, lengths: Sequence[int] | Ints) -> Ints:
+    """Return the places of stretches that begin at ``begins``, one stretch after the other.
+
+    >>> stretches(np.array([5, 0]), [2, 3])
+    array([5, 6, 0, 1, 2])
+    """
+    edges = offsets(lengths)
+    return np.arange(edges[-1]) + np.repeat(begins - edges[:-1], np.diff(edges))
+
+
 def common(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many ids two sequences begin with in common."""
     count = 0

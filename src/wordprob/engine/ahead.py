@@ -62,9 +62,7 @@ def prepare(reader: Reader, part: Part, settings: Settings) -> Ready:
     spans = None if part.located is None else _spans(page, part.located)
     reading = reader.read(page, spans, spans is not None, part.begins)
     reading.windows = [_windows(reading, d, settings) for d in range(len(page.documents))]
-    leaving = _leaving(reading)
-    asks = [ask for d in range(len(page.documents)) for ask in _asks(reading, d, settings, leaving)]
-    return Ready(reading, asks, reader.members_of_sets())
+    return Ready(reading, list(_asks(reading, settings)), reader.members_of_sets())
 
 
 def head(reading: Reading, text: int, window: plan.Window, row: int, start: int | None) -> Ints:
@@ -74,14 +72,15 @@ def head(reading: Reading, text: int, window: plan.Window, row: int, start: int 
 
 
 def _windows(reading: Reading, text: int, settings: Settings) -> list[plan.Window]:
-    low, high = reading.alignment.tokens[text : text + 2].tolist()
+    low, high = reading.token_list[text], reading.token_list[text + 1]
     if settings.room is None or high - low <= settings.room:
         return [plan.Window(0, 0, high - low)]
     stops = reading.alignment.stops[slice(*reading.alignment.words[text : text + 2])] - low
     return plan.windows(high - low, stops, settings.room, settings.min_context)
 
 
-class Leaving(NamedTuple):
+@dataclass(frozen=True)
+class Leaving:
     """The branches that leave the observed path, in the order of their rows."""
 
     branches: Ints
@@ -90,24 +89,34 @@ class Leaving(NamedTuple):
     ids: Sequence[Ints]
     """The lists of ids they leave by."""
 
+    @classmethod
+    def of(cls, reading: Reading) -> Leaving:
+        """Put the branches of a page in order."""
+        rows, lists = (np.array(values, dtype=np.int64) for values in (reading.branches.rows, reading.branches.lists))
+        order = np.argsort(rows, kind="stable")
+        order = order[lists[order] != NOWHERE]
+        return cls(order, rows[order], lists[order], [np.array(ids) for ids in reading.branches.ids])
 
-def _leaving(reading: Reading) -> Leaving:
-    rows, lists = (np.array(values, dtype=np.int64) for values in (reading.branches.rows, reading.branches.lists))
-    order = np.argsort(rows, kind="stable")
-    order = order[lists[order] != NOWHERE]
-    return Leaving(order, rows[order], lists[order], [np.array(ids) for ids in reading.branches.ids])
 
-
-def _asks(reading: Reading, text: int, settings: Settings, leaving: Leaving) -> Iterator[Ask]:
-    """Yield what the model is asked about a text: once for each of its windows."""
-    begin, count = int(reading.alignment.tokens[text]) + text, len(reading.tokens_of(text))
-    for window in reading.windows[text]:
-        offset = window.low + (settings.start is None)
-        first = max(window.first, offset, int(reading.first_rows[text]))
-        if first > window.last:
-            continue
-        low, high = np.searchsorted(reading.rows, [begin + first, begin + window.last + 1]).tolist()
-        here = slice(*np.searchsorted(leaving.rows, [begin + window.first, begin + window.last + 1]))
+def _asks(reading: Reading, settings: Settings) -> Iterator[Ask]:
+    """Yield what the model is asked about a page: for each text, once for each of its windows."""
+    leaving, absent = Leaving.of(reading), int(settings.start is None)
+    wanted = [
+        (text, window, max(window.first, window.low + absent, needed))
+        for text, needed in enumerate(reading.first_rows.tolist())
+        for window in reading.windows[text]
+    ]
+    wanted = [(text, window, first) for text, window, first in wanted if first <= window.last]
+    texts = np.array([text for text, _, _ in wanted], dtype=np.int64)
+    begins = reading.alignment.tokens[texts] + texts
+    lows = begins + np.array([first for _, _, first in wanted], dtype=np.int64)
+    firsts, lasts = (begins + np.array([w[k] for _, w, _ in wanted], dtype=np.int64) for k in (1, 2))
+    boundaries = _bounds(reading.rows, lows, lasts + 1)
+    leaves = _bounds(leaving.rows, firsts, lasts + 1)
+    for (text, window, first), begin, (low, high), here in zip(
+        wanted, begins.tolist(), boundaries, (slice(*pair) for pair in leaves), strict=True
+    ):
+        offset = window.low + absent
         words = reading.beginning(text, begin + first, begin + window.last) if settings.extras else NO_WORDS
         request = Request(
             head(reading, text, window, window.last + 1, settings.start),
@@ -115,9 +124,15 @@ def _asks(reading: Reading, text: int, settings: Settings, leaving: Leaving) -> 
             leaving.rows[here] - begin - offset,
             leaving.lists[here],
             leaving.ids,
-            inspect=reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
+            reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
         )
-        yield Ask(text, begin + first, slice(low, high), window.last == count, leaving.branches[here], words, request)
+        final = begin + window.last == reading.token_list[text + 1] + text
+        yield Ask(text, begin + first, slice(low, high), final, leaving.branches[here], words, request)
+
+
+def _bounds(places: Ints, lows: Ints, highs: Ints) -> list[tuple[int, int]]:
+    """Return the slices of sorted places between lows and highs."""
+    return list(zip(np.searchsorted(places, lows).tolist(), np.searchsorted(places, highs).tolist(), strict=True))
 
 
 def _spans(page: Page, located: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from wordprob import estimators
 from wordprob.engine.reader import CERTAIN, ENDS, Reading
-from wordprob.types import Floats, Ints, Request, Scores, sums
+from wordprob.types import Floats, Ints, Request, Scores, offsets, stretches, sums
+
+TOGETHER = 256
+"""Answers put in their places at a time."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +63,40 @@ class Found:
             leaving=np.zeros(len(reading.branches.rows)),
         )
 
-    def take(self, reading: Reading, ask: Ask, scores: Scores, sets: Floats) -> None:
-        """Put the answer to a request where it belongs; ``sets`` says which atoms are in which set."""
-        low = ask.row - ask.text
-        self.target[low : low + len(scores.target)] = scores.target
-        rows = reading.rows[ask.boundaries] - ask.row
+    def take(self, reading: Reading, answers: Sequence[tuple[Ask, Scores]], sets: Floats) -> None:
+        """Put answers where they belong, some hundred at a time; ``sets`` says which atoms are in which set."""
+        for low in range(0, len(answers), TOGETHER):
+            part = answers[low : low + TOGETHER]
+            self._take_path(reading, part, sets)
+            for ask, scores in part:
+                if len(ask.branches):
+                    self.leaving[ask.branches] = scores.gathered
+                if scores.entropy is not None and scores.rank is not None:
+                    self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
+                if reading.undecided:
+                    self._take_undecided(reading, ask, scores)
+
+    def _take_path(self, reading: Reading, part: Sequence[tuple[Ask, Scores]], sets: Floats) -> None:
+        """Take log p of the tokens, B at the boundaries and p(end)."""
+        rows = np.array([ask.row for ask, _ in part])
+        texts = np.array([ask.text for ask, _ in part])
+        self.target[stretches(rows - texts, [len(s.target) for _, s in part])] = np.concatenate(
+            [s.target for _, s in part]
+        )
+        mass = np.exp(np.concatenate([s.mass for _, s in part]))
+        edges = offsets([len(s.mass) for _, s in part])
+        counts = np.array([ask.boundaries.stop - ask.boundaries.start for ask, _ in part])
+        which = stretches(np.array([ask.boundaries.start for ask, _ in part]), counts)
+        there = reading.rows[which] + np.repeat(edges[:-1] - rows, counts)
+        final = np.array([ask.final for ask, _ in part])
         with np.errstate(divide="ignore"):
-            mass = np.exp(scores.mass[rows]) * sets[reading.sets[ask.boundaries]]
-            self.boundary[ask.boundaries] = np.log(mass.sum(axis=1))
-            if ask.final:
-                self.end[ask.text] = np.log(np.exp(scores.mass[-1]) @ sets[ENDS])
-        self.leaving[ask.branches] = scores.gathered
-        if scores.entropy is not None and scores.rank is not None:
-            self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
-        for boundary, columns in reading.undecided.items() if reading.undecided else ():
-            if ask.boundaries.start <= boundary < ask.boundaries.stop:
-                open_mass = scores.mass[reading.rows[boundary] - ask.row, columns]
+            self.boundary[which] = np.log((mass[there] * sets[reading.sets[which]]).sum(axis=1))
+            self.end[texts[final]] = np.log(mass[edges[1:][final] - 1] @ sets[ENDS])
+
+    def _take_undecided(self, reading: Reading, ask: Ask, scores: Scores) -> None:
+        for boundary in range(ask.boundaries.start, ask.boundaries.stop):
+            if boundary in reading.undecided:
+                open_mass = scores.mass[reading.rows[boundary] - ask.row, reading.undecided[boundary]]
                 self.undecided[boundary] = float(np.exp(estimators.logsumexp(open_mass)))
 
     def settle(self, reading: Reading) -> None:

@@ -172,6 +172,12 @@ class Reading:
         return found
 
     @cached_property
+    def token_list(self) -> list[int]:
+        """Where the tokens of each text begin, for looking up one at a time."""
+        found: list[int] = self.alignment.tokens.tolist()
+        return found
+
+    @cached_property
     def owner_list(self) -> list[int]:
         """The text of each word, for looking up one at a time."""
         found: list[int] = self.alignment.owner.tolist()
@@ -179,8 +185,7 @@ class Reading:
 
     def tokens_of(self, text: int) -> Ints:
         """Return the ids of a text."""
-        low, high = self.alignment.tokens[text : text + 2]
-        return self.ids[low:high]
+        return self.ids[self.token_list[text] : self.token_list[text + 1]]
 
     @cached_property
     def first_rows(self) -> Ints:

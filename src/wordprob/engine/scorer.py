@@ -244,7 +244,7 @@ class Scorer:
     def _finish(
         self,
         page: Ready,
-        answers: Iterable[tuple[Ask, Scores]],
+        answers: Sequence[tuple[Ask, Scores]],
         documents: Sequence[Document],
         begins: Sequence[int] | None,
         extras: Collection[str],
@@ -254,8 +254,7 @@ class Scorer:
         ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
         """
         reading, found = page.reading, Found.nothing(page.reading)
-        for ask, scores in answers:
-            found.take(reading, ask, scores, page.sets)
+        found.take(reading, answers, page.sets)
         found.settle(reading)
         alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
         end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)
@@ -304,6 +303,9 @@ class Scorer:
                 reading.note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
         for word in np.flatnonzero(np.isposinf(corrected)).tolist():
             reading.note(word, "probability zero")
+        for word in np.flatnonzero(np.isnan(corrected)).tolist():
+            if word not in reading.notes:
+                reading.note(word, "what comes before it has probability zero")
         if self._start is None:
             for word in np.flatnonzero(reading.local == 0).tolist():
                 reading.note(word, NO_START)
