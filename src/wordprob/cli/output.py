@@ -4,50 +4,63 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import Function
+from wordprob.cli.options import Function, with_options
 from wordprob.errors import OptionError
-from wordprob.table import FORMATS, NUMBERS, UNITS, check_output
+from wordprob.sheets import FORMATS as SHEET_FORMATS
+from wordprob.table import FORMATS, UNITS, check_output
 
 if TYPE_CHECKING:
+    from wordprob.stimuli import ScoredTable
     from wordprob.table import WordTable
+
+BINARY = ("parquet", "xlsx")
+"""Formats that are no text."""
+
+
+def _output_options(formats: Mapping[str, str]) -> Callable[[Function], Function]:
+    options = (
+        click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
+        click.option(
+            "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
+        ),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice([*formats, "table"]),
+            help="Format, whatever the ending; table is for the screen.",
+        ),
+        click.option("--force", is_flag=True, help="Replace output files that exist."),
+    )
+    return lambda function: with_options(function, options)
 
 
 def output_options(function: Function) -> Function:
     """Add the options that say what comes out and where it goes."""
-    for option in reversed(
-        (
-            click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
-            click.option(
-                "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
-            ),
-            click.option(
-                "--format",
-                "format_",
-                type=click.Choice([*FORMATS, "table"]),
-                help="Format, whatever the ending; table is for the screen.",
-            ),
-            click.option("--force", is_flag=True, help="Replace output files that exist."),
-        )
-    ):
-        function = option(function)
-    return function
+    return _output_options(FORMATS)(function)
 
 
-def check_destination(output: Path | None, format_: str | None, force: bool) -> None:
+def sheet_output_options(function: Function) -> Function:
+    """Add the same for tables, which may be Excel files as well."""
+    return _output_options(SHEET_FORMATS)(function)
+
+
+def check_destination(
+    output: Path | None, format_: str | None, force: bool, formats: Mapping[str, str] = FORMATS
+) -> None:
     """Make sure, before a model is loaded, that the table can go where it should."""
     if output is None:
-        if format_ == "parquet":
-            raise OptionError("parquet cannot go to the screen or a pipe; name a file with -o.")
+        if format_ in BINARY:
+            raise OptionError(f"{format_} cannot go to the screen or a pipe; name a file with -o.")
     elif format_ == "table":
-        raise OptionError(f"the format table is for the screen; for a file use {', '.join(FORMATS)}.")
+        raise OptionError(f"the format table is for the screen; for a file use {', '.join(formats)}.")
     else:
-        check_output(output, format_, force)
+        check_output(output, format_, force, formats)
 
 
 @contextlib.contextmanager
@@ -64,30 +77,34 @@ def progress(total: int, what: str = "") -> Iterator[Callable[[int, int], None]]
         yield advance
 
 
-def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | None, force: bool) -> None:
     """Write or show a table, and report on it."""
     if output is not None:
         table.write(output, format_, force)
     elif format_ == "table" or (format_ is None and sys.stdout.isatty()):
         click.echo(pretty(table))
     else:
-        click.echo(table.to_text(format_ or "tsv"), nl=False)
+        click.echo(table.to_text(format_) if format_ else table.to_text(), nl=False)
     report(table, output)
 
 
-def pretty(table: WordTable) -> str:
+def pretty(table: WordTable | ScoredTable) -> str:
     """Return the table for a screen: three decimals, the unit in the header, notes only where there are some."""
-    frame = table.to_pandas().drop(columns=["start", "end"])
-    if not frame["note"].any():
-        frame = frame.drop(columns="note")
-    return str(
-        frame.rename(columns={"surprisal": f"surprisal ({table.unit})"})
-        .round(dict.fromkeys((*NUMBERS, f"surprisal ({table.unit})"), 3))
-        .to_string(index=False, na_rep="—", col_space=4)
-    )
+    frame = table.to_pandas().drop(columns=["start", "end"], errors="ignore")
+    notes = [name for name in frame.columns if str(name).endswith("note") and not frame[name].any()]
+    shown = frame.drop(columns=notes).rename(columns={"surprisal": f"surprisal ({table.unit})"}).round(3)
+    return str(shown.to_string(index=False, na_rep="—", col_space=4))
 
 
-def report(table: WordTable, output: Path | None) -> None:
+def say(line: str, warnings: Sequence[str] = ()) -> None:
+    """Say on a terminal what is being done; warnings are said everywhere."""
+    if line and sys.stderr.isatty():
+        click.echo(line, err=True)
+    for warning in warnings:
+        click.echo(f"wordprob: {warning}", err=True)
+
+
+def report(table: WordTable | ScoredTable, output: Path | None) -> None:
     """Say on standard error what was done and what is missing; nothing in a pipe unless something is missing."""
     texts, missing = table.texts(), table.missing()
     if output is not None and sys.stderr.isatty():
