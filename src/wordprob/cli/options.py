@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,7 +91,7 @@ def read_source(path: Path) -> tuple[bytes, str]:
     from wordprob.sheets.encoding import read_bytes
 
     if str(path) == "-":
-        return click.get_binary_stream("stdin").read(), "standard input"
+        return sys.stdin.buffer.read(), "standard input"
     return read_bytes(path), str(path)
 
 

@@ -95,14 +95,14 @@ def reading_times(**options: Any) -> None:
 
 
 def check_extra() -> None:
-    """Raise, with what to type, unless the packages of the studies are installed."""
+    """Raise, with what to type, unless the packages of the studies and figures are installed."""
     from importlib import import_module
 
     for name in ("formulaic", "matplotlib", "scipy"):
         try:
             import_module(name)
         except ImportError as error:
-            raise UnsupportedError(f"the studies need {name}: pip install 'wordprob[study]'") from error
+            raise UnsupportedError(f"studies and figures need {name}: pip install 'wordprob[study]'") from error
 
 
 def _check_choice(options: dict[str, Any]) -> None:

@@ -113,7 +113,7 @@ def joined(sheet: Sheet, rows: Ints, added: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    own = with_types(sheet.frame())
+    own = with_types(sheet.frame()) if sheet.format in ("csv", "tsv") else sheet.frame()
     if not np.array_equal(rows, np.arange(len(sheet))):
         own = own.iloc[rows].reset_index(drop=True)
     return pd.concat([own, added.set_axis(own.index)], axis=1)

@@ -70,7 +70,7 @@ def workbook(title: str, header: Sequence[Any], rows: Iterable[Sequence[Cell]]) 
         _put(sheet.cell(1, n), name, "General")
     for number, row in enumerate(rows, start=2):
         for n, (value, form) in enumerate(row, start=1):
-            if value is not None:
+            if value is not None and value != "":
                 _put(sheet.cell(number, n), value, form)
     buffer = io.BytesIO()
     made.save(buffer)
