@@ -292,8 +292,8 @@ def contrast(
 
 def _pairs(axes: Axes, items: pd.DataFrame, result: Result, label: str) -> None:
     values = items[list(result.columns)].to_numpy(dtype=float)
-    for pair in values:
-        axes.plot((0, 1), pair, color="#bbbbbb", linewidth=0.8, marker=".", markersize=4)
+    for both in values:
+        axes.plot((0, 1), both, color="#bbbbbb", linewidth=0.8, marker=".", markersize=4)
     if len(values):
         axes.plot((0, 1), values.mean(axis=0), color=COLOURS[0], linewidth=2.2, marker="o", label="mean")
     axes.set_xticks((0, 1), result.levels, parse_math=False)

@@ -94,12 +94,12 @@ def read_excel(data: bytes, name: str, sheet: str | None = None) -> Excel:
     books = [_load(data, name, values) for values in (True, False)]
     found = books[0][_choose(books[0], name, sheet)]
     rows = [[(cell.value, cell.number_format) for cell in row] for row in found.iter_rows()]
+    _check_formulas(books[1][found.title], rows, name)
     while rows and all(value is None for value, _ in rows[-1]):
         rows.pop()
     if not rows:
         raise InputError(f"{name} is empty; the first row should name the columns.")
     width = max(n + 1 for row in rows for n, (value, _) in enumerate(row) if value is not None)
-    _check_formulas(books[1][found.title], rows, name)
     check_rows(len(rows) - 1, name)
     return Excel(name, found.title, [value for value, _ in rows[0][:width]], [row[:width] for row in rows[1:]])
 
@@ -130,7 +130,7 @@ def _choose(book: Any, name: str, sheet: str | None) -> str:
 
 def _check_formulas(formulas: Any, rows: Sequence[Sequence[Cell]], name: str) -> None:
     """Raise for a formula whose value was never stored, as in a file that no spreadsheet program has opened."""
-    for number, row in enumerate(formulas.iter_rows(max_row=len(rows))):
+    for number, row in enumerate(formulas.iter_rows()):
         for n, cell in enumerate(row):
             if cell.data_type == "f" and rows[number][n][0] is None:
                 raise InputError(
