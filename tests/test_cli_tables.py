@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 import wordprob as package
 from wordprob.cli import main
 
+ROOT = Path(__file__).resolve().parents[1]
 EXACT = ["--model", "exact:bow"]
 READING = "item,condition,region,word,rt\n" + "".join(
     f"{item:03d},{condition},{region},{word},1.50\n"
@@ -257,3 +261,26 @@ def test_a_pipe_from_end_to_end(tmp_path):
     )
     assert done.stderr == b""
     assert done.stdout.decode().splitlines()[1].startswith("001,a,start,She,1.50,0,0,1,0,1.25")
+
+
+def _tutorial() -> list[str]:
+    text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    return [line for line in lines if line.startswith("wordprob ")]
+
+
+def test_the_tutorial_runs(wordprob, tmp_path, monkeypatch):
+    """The commands of docs/tables.md in their order; the toy stands in for the models."""
+    pytest.importorskip("matplotlib")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    rows = [("w1", "The", 1), ("w1", "mark", 0), ("w1", ".", 0)]
+    tagged = "".join(f"{n},{token},{space},The mark.\n" for n, token, space in rows)
+    Path("tagged.csv").write_text(f"sentence_id,token,space,sentence\n{tagged}", encoding="utf-8")
+    commands = _tutorial()
+    assert len(commands) >= 10
+    for line in commands:
+        models = EXACT if line.startswith("wordprob score") and "--model" not in line else []
+        typed = line.replace("gpt2-small", "exact:bow").replace("pythia-160m", "exact:eow")
+        code, _, err = wordprob(*shlex.split(typed)[1:], *models)
+        assert code == 0, (line, err)

@@ -89,7 +89,7 @@ def along(
     chosen = _choose(frame, columns, texts, source)
     lines = [part for key, rows in chosen.items() for part in _broken(key, rows)]
     models = list(dict.fromkeys(frame["model"])) if "model" in frame.columns else [""]
-    width = size[0] or min(1.5 + 0.45 * max(len(words) for _, words in lines), 9.0)
+    width = size[0] or min(1.5 + 0.45 * max(len(words) for _, words in lines) / len(models), 9.0)
     figure = Figure(figsize=(width, size[1] or 0.6 + 2.0 * len(lines)), layout="constrained")
     panels = figure.subplots(len(lines), 1, squeeze=False, sharey=True)[:, 0]
     for axes, (title, words) in zip(panels, lines, strict=True):
