@@ -197,6 +197,15 @@ def test_contrast(wordprob, scored):
     assert "a less b (region critical), in bits, by item" in out
 
 
+def test_a_contrast_never_replaces_its_input(wordprob, scored):
+    pytest.importorskip("scipy")
+    before = Path("scored.csv").read_bytes()
+    code, _, err = wordprob("contrast", "scored.csv", "-o", "scored.csv", "--force")
+    assert code == 1
+    assert "scored.csv is the input" in err
+    assert Path("scored.csv").read_bytes() == before
+
+
 def test_contrast_of_regions_is_that_of_words(wordprob, folder):
     pytest.importorskip("scipy")
     wordprob("score", "reading.csv", "-o", "words.csv", *EXACT)

@@ -533,6 +533,10 @@ def test_excel_without_openpyxl_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'wordprob\[excel\]'"):
         read_stimuli(b"PK", input_format="xlsx")
+    from wordprob.cli.output import check_destination
+
+    with pytest.raises(UnsupportedError, match="openpyxl"):
+        check_destination(tmp_path / "out.xlsx", None, False, sheets.FORMATS)
 
 
 @pytest.mark.parametrize("name", ["x.xls", "x.ods", "x.rds", "x.json"])

@@ -122,7 +122,8 @@ def _choose(frame: pd.DataFrame, columns: Columns, texts: Sequence[str], source:
 
 
 def _matches(frame: pd.DataFrame, columns: Columns, text: str, source: str) -> Any:
-    parts = dict(map(pair, text.split(","))) if "=" in text else {columns.texts[0]: text}
+    usual = "text_id" if "text_id" in frame.columns else columns.texts[0]
+    parts = dict(map(pair, text.split(","))) if "=" in text else {usual: text}
     require(frame, parts, source)
     fits = np.logical_and.reduce([(frame[name].astype(str) == value).to_numpy() for name, value in parts.items()])
     if not fits.any():

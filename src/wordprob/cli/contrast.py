@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from wordprob.cli.output import keep_input
 from wordprob.table import check_output, write_whole
 
 
@@ -47,6 +48,7 @@ def contrast(table: Path, **options: Any) -> None:
     from wordprob.analysis import contrasts, outputs, text_plots
     from wordprob.analysis.tables import read_scored
 
+    keep_input(table, options["output"], options["summary"], options["plot"])
     for path in (options["output"], options["summary"]):
         if path is not None:
             check_output(path, None, options["force"], {"tsv": ".tsv", "csv": ".csv"})

@@ -16,20 +16,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _model_options(several: bool) -> Callable[[Function], Function]:
-    name = (
-        click.option(
-            "-m",
-            "--model",
-            "models",
-            multiple=True,
-            default=(DEFAULT,),
-            show_default=True,
-            help="Short name, hub id, directory or .gguf file; may be repeated.",
-        )
-        if several
-        else click.option(
-            "-m", "--model", default=DEFAULT, show_default=True, help="Short name, hub id, directory or .gguf file."
-        )
+    name = click.option(
+        "-m",
+        "--model",
+        "models" if several else "model",
+        multiple=several,
+        default=(DEFAULT,) if several else DEFAULT,
+        show_default=True,
+        help=f"Short name, hub id, directory or .gguf file{'; may be repeated' if several else ''}.",
     )
     options = (
         name,

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from wordprob.cli.options import Function, with_options
-from wordprob.errors import OptionError
+from wordprob.errors import OptionError, OutputError
 from wordprob.sheets import FORMATS as SHEET_FORMATS
 from wordprob.table import FORMATS, UNITS, check_output
 
 if TYPE_CHECKING:
     from wordprob.stimuli import ScoredTable
     from wordprob.table import WordTable
+
+REASONS = 5
+"""Reasons that are listed for missing values."""
 
 BINARY = ("parquet", "xlsx")
 """Formats that are no text."""
@@ -59,8 +62,17 @@ def check_destination(
             raise OptionError(f"{format_} cannot go to the screen or a pipe; name a file with -o.")
     elif format_ == "table":
         raise OptionError(f"the format table is for the screen; for a file use {', '.join(formats)}.")
-    else:
-        check_output(output, format_, force, formats)
+    elif check_output(output, format_, force, formats)[1] == "xlsx":
+        from wordprob.sheets.excel import package
+
+        package()
+
+
+def keep_input(file: Path | None, *outputs: Path | None) -> None:
+    """Refuse to write over what is read."""
+    for output in outputs:
+        if file is not None and output is not None and output.exists() and file.exists() and output.samefile(file):
+            raise OutputError(f"{output} is the input; nothing was done. Write to another file, so that yours stays.")
 
 
 @contextlib.contextmanager
@@ -71,7 +83,8 @@ def progress(total: int, what: str = "") -> Iterator[Callable[[int, int], None]]
     silent = not sys.stderr.isatty()
     with tqdm(total=total, desc=what or None, unit="text", disable=silent, leave=False) as bar:
 
-        def advance(done: int, _: int) -> None:
+        def advance(done: int, of: int) -> None:
+            bar.total = of
             bar.update(done - bar.n)
 
         yield advance
@@ -109,8 +122,11 @@ def report(table: WordTable | ScoredTable, output: Path | None) -> None:
     texts, missing = table.texts(), table.missing()
     if output is not None and sys.stderr.isatty():
         click.echo(f"{len(table)} words of {len(texts)} texts in {table.unit}: {output}", err=True)
-    for note, count in sorted(missing.items(), key=lambda item: -item[1]):
-        click.echo(f"wordprob: {count} of {len(table)} words have no value: {note}", err=True)
+    reasons = sorted(missing.items(), key=lambda item: -item[1])
+    for note, count in reasons[:REASONS]:
+        click.echo(f"wordprob: {count} of {len(table)} words have no value: {note or 'no reason given'}", err=True)
+    if rest := sum(count for _, count in reasons[REASONS:]):
+        click.echo(f"wordprob: {rest} more have none, for other reasons; the column note has them", err=True)
     worst = texts["conservation"].abs().max()
     if worst > 1e-3:
         click.echo(f"wordprob: words and tokens of a text differ by {worst:.2g} nats; please report this", err=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, table_options
-from wordprob.cli.output import check_destination, emit, progress, say, sheet_output_options
-from wordprob.errors import InputError, OptionError, OutputError, did_you_mean
+from wordprob.cli.output import check_destination, emit, keep_input, progress, say, sheet_output_options
+from wordprob.errors import InputError, OptionError, did_you_mean
 from wordprob.sheets import FORMATS, format_of
 from wordprob.table import check_output, write_whole
 
@@ -76,7 +76,7 @@ def score(
     """
     stimuli = _stimuli(file, texts, whole_file, words, options)
     check_destination(output, format_, force, FORMATS)
-    _keep_input(file, output, texts_output)
+    keep_input(file, output, texts_output)
     if texts_output is not None:
         check_output(texts_output, "tsv", force)
 
@@ -130,13 +130,6 @@ def _input_format(file: Path | None, chosen: str | None, whole_file: bool) -> st
             return "text"
         raise click.UsageError(f"--whole-file is for texts, not for {found}.")
     return found
-
-
-def _keep_input(file: Path | None, *outputs: Path | None) -> None:
-    """Refuse to write over what is read."""
-    for output in outputs:
-        if file is not None and output is not None and output.exists() and file.exists() and output.samefile(file):
-            raise OutputError(f"{output} is the input; nothing was done. Write to another file, so that yours stays.")
 
 
 def _words(words: str, texts: list[str]) -> str | list[list[str]]:

@@ -14,6 +14,8 @@ from wordprob.types import Ints
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_ROWS = 1_048_576
+
 Cell = tuple[Any, str]
 """A value and its number format."""
 
@@ -63,12 +65,14 @@ class Excel(Sheet):
 
 def workbook(title: str, header: Sequence[Any], rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return a workbook of one sheet; text stays text, whatever it begins with."""
-    made = _openpyxl().Workbook()
+    made = package().Workbook()
     sheet = made.active
     sheet.title = title
     for n, name in enumerate(header, start=1):
         _put(sheet.cell(1, n), name, "General")
     for number, row in enumerate(rows, start=2):
+        if number > MOST_ROWS:
+            raise OutputError(f"Excel holds {MOST_ROWS:,} rows, and there are more; write CSV or Parquet instead.")
         for n, (value, form) in enumerate(row, start=1):
             if value is not None and value != "":
                 _put(sheet.cell(number, n), value, form)
@@ -106,7 +110,7 @@ def read_excel(data: bytes, name: str, sheet: str | None = None) -> Excel:
 
 def _load(data: bytes, name: str, values: bool) -> Any:
     try:
-        return _openpyxl().load_workbook(io.BytesIO(data), data_only=values)
+        return package().load_workbook(io.BytesIO(data), data_only=values)
     except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
         raise InputError(
             f"{name} cannot be read as an Excel workbook (.xlsx). An old .xls file: open it and save it as .xlsx."
@@ -139,7 +143,8 @@ def _check_formulas(formulas: Any, rows: Sequence[Sequence[Cell]], name: str) ->
                 )
 
 
-def _openpyxl() -> Any:
+def package() -> Any:
+    """Return openpyxl, or say how to install it."""
     try:
         import openpyxl
     except ImportError as error:

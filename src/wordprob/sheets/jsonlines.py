@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError
-from wordprob.sheets.base import Sheet, check_rows, plain
+from wordprob.sheets.base import Sheet, plain
 from wordprob.sheets.encoding import decode
 from wordprob.types import Ints
 
@@ -76,7 +76,8 @@ def read_jsonlines(data: bytes, name: str) -> JsonLines:
     if not rows:
         raise InputError(f"{name} is empty; it should have a JSON object on each line.")
     found = JsonLines(name, raws, lines, rows)
-    check_rows(len(found.columns), name)
+    if not found.columns:
+        raise InputError(f"{name}: its objects have no keys.")
     return found
 
 

@@ -103,6 +103,7 @@ class Stimuli:
             shown = _shifted(progress, n * len(unique), len(chosen) * len(unique))
             table = self._run(model, unique, load_options or {}, unit=unit, progress=shown, **scoring)
             parts[label], about[label] = self._part(table, which), table.metadata
+            self.check_columns(labels, shape, list(parts[label].added.columns))
             gc.collect()  # a model that was opened here goes before the next one comes
         return self._put_together(parts, about, shape)
 
@@ -137,15 +138,17 @@ class Stimuli:
 
     def _put_together(self, parts: Mapping[str, columns.Part], about: Any, shape: str) -> ScoredTable:
         labels, first = list(parts), next(iter(parts.values()))
-        self.check_columns(labels, shape, list(first.added.columns))
         sheet, rows = self._rows(first)
         added = columns.combined({label: part.added for label, part in parts.items()}, shape, self.prefix)
         many = len(parts) > 1
         words, texts = (
             columns.stacked({k: getattr(p, which) for k, p in parts.items()}) for which in ("words", "texts")
         )
+        shared = {
+            key: value for key, value in about[labels[0]].items() if all(m.get(key) == value for m in about.values())
+        }
         metadata = {
-            **about[labels[0]],
+            **shared,
             **({"model": ", ".join(labels), "models": about} if many else {}),
             "source": self.sheet.name,
             **self.layout.about(),
@@ -168,11 +171,11 @@ class Stimuli:
         return self.sheet, rows
 
     def _with_groups(self, texts: pd.DataFrame, count: int) -> pd.DataFrame:
-        """Name the texts by their groups, or by the row's own columns but the text itself."""
+        """Name the texts by their groups."""
         for name in reversed(self.layout.group_by):
             cells = self.sheet.cells(name)
-            if name not in texts.columns:
-                texts.insert(0, name, [cells[rows[0]] for rows in self.layout.rows] * count)
+            texts = texts.drop(columns=name, errors="ignore")
+            texts.insert(0, name, [cells[rows[0]] for rows in self.layout.rows] * count)
         return texts
 
 
@@ -235,6 +238,7 @@ def score_table(
     unit: str = "bits",
     input_format: str | None = None,
     sheet: str | None = None,
+    decimal: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **scoring: Any,
@@ -268,8 +272,9 @@ def score_table(
         Put before the names of all new columns.
     unit
         ``bits`` or ``nats``.
-    input_format, sheet
-        The format of a file without the usual ending, and the sheet of a workbook.
+    input_format, sheet, decimal
+        The format of a file without the usual ending, the sheet of a workbook, and the decimal mark of what is added to
+        a CSV file, where they cannot be told.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -289,6 +294,7 @@ def score_table(
         table,
         input_format=input_format,
         sheet=sheet,
+        decimal=decimal,
         text_column=text_column,
         word_column=word_column,
         group_by=group_by,
