@@ -425,6 +425,11 @@ def test_punctuation_on_its_own_row_without_space_after_is_pointed_out():
     assert read_stimuli(table, space_after="space").warnings() == []
 
 
+def test_a_group_column_without_any_value_is_none():
+    table = frame_of([["She", "saw"], ["the", "mark"]]).assign(list="")
+    assert read_stimuli(table).layout.group_by == ("item", "condition")
+
+
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -442,6 +447,7 @@ BAD = {
     "row names": (b"item,word\n1,1,She\n2,1,saw\n", {}, InputError, "row.names = FALSE"),
     "empty word": (b"item,word\n1,She\n1,\n", {}, InputError, "line 3: no word in column 'word'"),
     "split text": (b"item,word\n1,a\n2,b\n1,c\n", {}, InputError, "line 4: item = 1 comes again.*line 2.*participant"),
+    "merged": (b"item,word\n1,She\n,saw\n", {}, InputError, "line 3: no value in 'item'.*merged cells"),
     "twice": (b"item,word,word\n1,a,b\n", {}, InputError, r"more than one column called 'word' \(columns 2, 3\)"),
     "no rows": (b"item,word\n", {}, InputError, "column names but no rows"),
     "nothing": (b"", {}, InputError, "is empty"),

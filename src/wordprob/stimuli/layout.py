@@ -119,6 +119,7 @@ def _detect(sheet: Sheet) -> tuple[str | None, str | None]:
 def _groups(sheet: Sheet, word_column: str, text_column: str | None) -> tuple[str, ...]:
     """Return the columns whose names say that they tell texts apart."""
     found = [name for name in _named(sheet, GROUP_NAMES) if name not in (word_column, text_column)]
+    found = [name for name in found if not all(map(_blank, sheet.cells(name)))]
     found += [] if text_column is None else [text_column]
     if not found or len(_rows(sheet, found)) == len(sheet) > 1:
         there = [name for name in sheet.columns if name != word_column]
@@ -139,6 +140,10 @@ def parse_columns(sheet: Sheet, given: str | Sequence[str] | None) -> tuple[str,
     return () if given == "none" else tuple(name.strip() for name in given.split(",") if name.strip())
 
 
+def _blank(value: object) -> bool:
+    return is_missing(value) or (isinstance(value, str) and not value.strip())
+
+
 # --- texts ---------------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +153,7 @@ def _strings(sheet: Sheet, column: str, blank: str | None = None) -> list[str]:
 
 
 def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) -> str:
-    if is_missing(value) or (isinstance(value, str) and not value.strip()):
+    if _blank(value):
         if blank is not None:
             return blank
         raise InputError(f"{sheet.place(row)}: no word in column '{column}'. Fill the cell, or take the row out.")
@@ -166,7 +171,7 @@ def _rows(sheet: Sheet, groups: Sequence[str]) -> list[list[int]]:
     """Return the rows of each text: consecutive rows with the same values in ``groups``."""
     columns = [sheet.cells(name) for name in groups]
     for name, cells in zip(groups, columns, strict=True):
-        empty = next((n for n, value in enumerate(cells) if is_missing(value)), None)
+        empty = next((n for n, value in enumerate(cells) if _blank(value)), None)
         if empty is not None:
             raise InputError(
                 f"{sheet.place(empty)}: no value in '{name}', so its text is not known. Fill the cell on every row "
