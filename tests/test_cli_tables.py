@@ -259,6 +259,17 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
     assert "leave --text and --naive out" in err
 
 
+def test_letters_without_a_font_are_one_line(wordprob, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("wordprob.analysis.text_plots.MORE_FONTS", ())
+    (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
+    code, _, err = wordprob("plot", str(tmp_path / "x.tsv"), "-o", str(tmp_path / "x.png"))
+    assert code == 0
+    assert err == (
+        "wordprob: 3 letters have no form in the fonts installed here; a font such as Noto Sans CJK has more\n"
+    )
+
+
 def test_a_pipe_from_end_to_end(tmp_path):
     """In processes of their own: a table through a pipe, read back by another program."""
     command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow --group-by item,condition"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from scipy import stats
 
 from wordprob.analysis.contrasts import Result
@@ -30,6 +32,12 @@ PER_LINE = 18
 
 MOST_TEXTS = 8
 """Texts in one figure."""
+
+MORE_FONTS = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "Hiragino Sans",
+    "Malgun Gothic", "Noto Sans Thai", "Noto Sans Devanagari", "Noto Sans Arabic", "Arial Unicode MS", "Noto Sans",
+)  # fmt: skip
+"""Fonts for the scripts that the usual one has not."""
 
 FEWEST = 3
 """Texts that an interval is drawn from; that of two would dwarf the rest."""
@@ -89,17 +97,28 @@ def along(
     chosen = _choose(frame, columns, texts, source)
     lines = [part for key, rows in chosen.items() for part in _broken(key, rows)]
     models = list(dict.fromkeys(frame["model"])) if "model" in frame.columns else [""]
-    width = size[0] or min(1.5 + 0.45 * max(len(words) for _, words in lines) / len(models), 9.0)
+    longest = max(len(words) for _, words in lines) // len(models)
+    width = size[0] or min(1.5 + 0.45 * longest, 9.0)
     figure = Figure(figsize=(width, size[1] or 0.6 + 2.0 * len(lines)), layout="constrained")
     panels = figure.subplots(len(lines), 1, squeeze=False, sharey=True)[:, 0]
-    for axes, (title, words) in zip(panels, lines, strict=True):
-        _line(axes, words, columns, models, naive, source)
-        axes.set_title(title, fontsize=9, loc="left", parse_math=False)
-        axes.set_ylabel(_label(columns.value, unit), fontsize=8, parse_math=False)
+    with rc_context({"font.family": _fonts()}):
+        for axes, (title, words) in zip(panels, lines, strict=True):
+            _line(axes, words, columns, models, naive, source)
+            axes.set_xlim(-0.5, longest - 0.5)
+            axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+            axes.set_ylabel(_label(columns.value, unit), fontsize=8, parse_math=False)
+    if all(axes.dataLim.ymin >= 0 for axes in panels):
+        panels[0].set_ylim(bottom=0)
     if naive or len(models) > 1:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     return figure
+
+
+def _fonts() -> list[str]:
+    """Return the usual font, and those installed that have the letters it lacks."""
+    there = {font.name for font in fontManager.ttflist}
+    return ["DejaVu Sans", *(name for name in MORE_FONTS if name in there)]
 
 
 def _label(value: str, unit: str) -> str:
@@ -166,7 +185,6 @@ def _line(axes: Axes, rows: pd.DataFrame, columns: Columns, models: Sequence[str
             axes.plot(x, other, linewidth=1.0, markersize=3.5, **{**kind, "linestyle": "--"})
     longest = max(parts, key=len)
     axes.set_xticks(range(len(longest)), longest[columns.word].astype(str), rotation=40, ha="right", parse_math=False)
-    axes.set_xlim(-0.5, max(PER_LINE if len(longest) == PER_LINE else len(longest), 1) - 0.5)
     tidy(axes)
 
 

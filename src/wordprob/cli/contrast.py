@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from wordprob.cli.output import keep_input
+from wordprob.cli.output import keep_input, write_figure
 from wordprob.table import check_output, write_whole
 
 
@@ -57,7 +57,7 @@ def contrast(table: Path, **options: Any) -> None:
     result = contrasts.contrast(frame, _design(options), str(table))
     unit = str(about.get("unit", ""))
     if figure is not None:
-        outputs.write_image(figure, text_plots.contrast(result, unit=unit))
+        write_figure(figure, text_plots.contrast(result, unit=unit))
     for path, found in ((options["output"], result.items), (options["summary"], result.summary)):
         if path is not None:
             _write(path, found)

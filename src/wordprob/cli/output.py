@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from wordprob.sheets import FORMATS as SHEET_FORMATS
 from wordprob.table import FORMATS, UNITS, check_output
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from wordprob.stimuli import ScoredTable
     from wordprob.table import WordTable
 
@@ -109,12 +112,23 @@ def pretty(table: WordTable | ScoredTable) -> str:
     return str(shown.to_string(index=False, na_rep="—", col_space=4))
 
 
-def say(line: str, warnings: Sequence[str] = ()) -> None:
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write a figure, and say in one line if letters are missing from the fonts."""
+    from wordprob.analysis import outputs
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outputs.write_image(path, figure)
+    if lost := sum("missing from font" in str(warning.message) for warning in caught):
+        say("", [f"{lost} letters have no form in the fonts installed here; a font such as Noto Sans CJK has more"])
+
+
+def say(line: str, remarks: Sequence[str] = ()) -> None:
     """Say on a terminal what is being done; warnings are said everywhere."""
     if line and sys.stderr.isatty():
         click.echo(line, err=True)
-    for warning in warnings:
-        click.echo(f"wordprob: {warning}", err=True)
+    for remark in remarks:
+        click.echo(f"wordprob: {remark}", err=True)
 
 
 def report(table: WordTable | ScoredTable, output: Path | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from wordprob.cli.output import write_figure
 from wordprob.errors import OptionError
 
 
@@ -58,7 +59,7 @@ def plot(table: Path, **options: Any) -> None:
         figure = text_plots.by_region(frame, options["condition"], region, **shared)
     else:
         figure = text_plots.along(frame, texts=options["texts"], naive=options["naive"], **shared)
-    outputs.write_image(path, figure)
+    write_figure(path, figure)
 
 
 def _columns(frame: Any, about: dict[str, Any], options: dict[str, Any]) -> Any:
