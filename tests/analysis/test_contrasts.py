@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -103,6 +104,12 @@ def test_three_conditions_need_a_choice():
     frame = words().assign(condition=lambda f: np.where(f["item"] == 0, "third", f["condition"]))
     with pytest.raises(InputError, match="holds 3: third; plain; odd. Choose two: --levels third,plain"):
         contrast(frame, Design())
+
+
+@pytest.mark.parametrize("column", SUMMARY)
+def test_every_column_is_documented(column):
+    page = Path(__file__).resolve().parents[2] / "docs/reference.md"
+    assert f"| `{column}` |" in page.read_text(encoding="utf-8")
 
 
 # --- figures -------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ counts as one; texts of the same item and condition are averaged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,23 +110,27 @@ def contrast(frame: pd.DataFrame, design: Design, source: str = "the table") -> 
     chosen = _filtered(frame, design, source)
     levels = _levels(chosen, design, source)
     chosen = chosen[chosen[design.condition].isin(levels)]
-    models = list(dict.fromkeys(chosen["model"])) if "model" in chosen.columns else [""]
-    parts, tests = [], []
-    for measure in measures:
-        values = numbers(chosen, measure, source)
-        for model in models:
-            here = (chosen["model"] == model).to_numpy() if model else np.ones(len(chosen), dtype=bool)
-            table = _by_item(chosen[here].assign(value=values[here]), design, levels, source)
-            parts.append(table.assign(model=model, measure=measure))
-            tests.append({"model": model, "measure": measure, **_test(table, levels)})
-    first, second = (f"{design.condition}_{level}" for level in levels)
-    items = pd.concat(parts, ignore_index=True).rename(columns={"first": first, "second": second})
-    order = ["model", "measure", design.item, first, second, "difference", "note"]
+    tables = list(_tables(chosen, measures, design, levels, source))
+    tests = [{**names, **_test(table, levels)} for names, table in tables]
+    items = pd.concat([table.assign(**names) for names, table in tables], ignore_index=True)
     about = {"item": design.item, "condition": design.condition, "levels": list(levels), "where": dict(design.where)}
-    summary = pd.DataFrame(tests, columns=list(SUMMARY))
-    if models == [""]:
-        items, summary = items.drop(columns="model"), summary.drop(columns="model")
-    return Result(items[[name for name in order if name in items.columns]], summary, levels, design.condition, about)
+    result = Result(items, pd.DataFrame(tests), levels, design.condition, about)
+    first, second = result.columns
+    order = [*tables[0][0], design.item, first, second, "difference", "note"]
+    return replace(result, items=items.rename(columns={"first": first, "second": second})[order])
+
+
+def _tables(
+    frame: pd.DataFrame, measures: Sequence[str], design: Design, levels: tuple[str, str], source: str
+) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    """Yield the table of items for each measure and, where there are several, each model."""
+    models = dict.fromkeys(frame["model"]) if "model" in frame.columns else (None,)
+    for measure in measures:
+        valued = frame.assign(value=numbers(frame, measure, source))
+        for model in models:
+            rows = valued if model is None else valued[valued["model"] == model]
+            named = {"measure": measure} if model is None else {"model": str(model), "measure": measure}
+            yield named, _by_item(rows, design, levels, source)
 
 
 # --- the door ------------------------------------------------------------------------------------------------------
