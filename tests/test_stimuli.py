@@ -154,6 +154,16 @@ def test_delimited_files_come_back_byte_for_byte(rows, delimiter, newline, quoti
         assert all(line.startswith(own) for line, own in zip(out.split(newline), records.split(newline), strict=False))
 
 
+NUMBERS = st.one_of(st.integers().map(str), st.floats().map(repr), st.sampled_from(AWKWARD))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(NUMBERS, min_size=1, max_size=4))
+def test_cells_become_numbers_only_where_nothing_is_lost(cells):
+    typed = sheets.with_types(pd.DataFrame({"x": pd.Series(cells, dtype=str)}))
+    assert list(csv.reader(io.StringIO(typed.to_csv(index=False)))) == [["x"], *([cell] for cell in cells)]
+
+
 @pytest.mark.parametrize("decimal", [",", "."])
 def test_a_european_file_keeps_its_decimals(decimal):
     data = f"item;word;rt\n1;She;1{decimal}5\n1;saw;2{decimal}25\n".encode()
