@@ -13,7 +13,15 @@ from wordprob.lms import BACKENDS, CATALOGUE, resolve
 
 
 def test_exported_names():
-    assert wordprob.__all__ == ["Scorer", "WordTable", "WordprobError", "__version__", "load"]
+    assert wordprob.__all__ == [
+        "ScoredTable",
+        "Scorer",
+        "WordTable",
+        "WordprobError",
+        "__version__",
+        "load",
+        "score_table",
+    ]
     for name in wordprob.__all__:
         assert getattr(wordprob, name) is not None
     assert set(wordprob.__all__) <= set(dir(wordprob))

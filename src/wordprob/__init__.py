@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from wordprob.engine import Scorer
     from wordprob.errors import WordprobError
     from wordprob.loading import load
+    from wordprob.stimuli import ScoredTable, score_table
     from wordprob.table import WordTable
 
-__all__ = ["Scorer", "WordTable", "WordprobError", "__version__", "load"]
+__all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "load", "score_table"]
 
 _HOMES = {
+    "ScoredTable": "wordprob.stimuli",
     "Scorer": "wordprob.engine",
     "WordTable": "wordprob.table",
     "WordprobError": "wordprob.errors",
     "load": "wordprob.loading",
+    "score_table": "wordprob.stimuli",
 }
 
 

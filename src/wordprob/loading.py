@@ -37,3 +37,14 @@ def load(
     return Scorer(
         open_model(model, bos=bos, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code)
     )
+
+
+def model_label(model: str | Path) -> str:
+    """Return what tables call a model: a short name as it is, a path by its last part.
+
+    Examples
+    --------
+    >>> model_label("exact:bow")
+    'exact:bow'
+    """
+    return Path(model).name.removesuffix(".gguf") if Path(model).exists() else str(model)

@@ -311,26 +311,28 @@ def sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".meta.json")
 
 
-def format_of(path: Path) -> str:
+def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
     """Tell the format by the file's ending."""
-    for name, ending in FORMATS.items():
+    for name, ending in formats.items():
         if path.suffix.lower() == ending:
             return name
     raise OptionError(
-        f"cannot tell a format from '{path.name}'. Give it one of the endings {', '.join(FORMATS.values())}, "
+        f"cannot tell a format from '{path.name}'. Give it one of the endings {', '.join(formats.values())}, "
         "or name one with --format."
     )
 
 
-def check_output(path: str | Path, format: str | None = None, force: bool = False) -> tuple[Path, str]:
+def check_output(
+    path: str | Path, format: str | None = None, force: bool = False, formats: Mapping[str, str] = FORMATS
+) -> tuple[Path, str]:
     """Make sure, before any work is done, that a result can be written to ``path``.
 
     Returns the path and the format.
     """
     path = Path(path)
-    if format is not None and format not in FORMATS:
-        raise OptionError(f"no format is called '{format}'; use {', '.join(FORMATS)}.")
-    format = format or format_of(path)
+    if format is not None and format not in formats:
+        raise OptionError(f"no format is called '{format}'; use {', '.join(formats)}.")
+    format = format or format_of(path, formats)
     if path.is_dir():
         raise OutputError(f"{path} is a directory; name a file in it, for example {path / 'surprisal.tsv'}")
     if path.exists() and not force:

@@ -140,5 +140,5 @@ def test_words_that_look_missing_survive(tmp_path: Path) -> None:
 def test_not_utf8_says_which_line(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("word,time\na,1\ncaf\xe9,2\n".encode("latin-1"))
-    with pytest.raises(EncodingError, match="near line 3"):
+    with pytest.raises(EncodingError, match="line 3 has the byte 0xE9"):
         read_table(path)

@@ -15,10 +15,17 @@ import pandas as pd
 
 from wordprob._version import __version__
 from wordprob.errors import OutputError
-from wordprob.table import write_whole
+from wordprob.table import check_output, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+IMAGES: dict[str, dict[str, None]] = {
+    ".pdf": {"CreationDate": None},
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+}
+"""Endings of figures, and what would make two equal ones differ."""
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "formulaic", "matplotlib", "wordfreq", "torch", "transformers")
 
@@ -64,10 +71,24 @@ def provenance(about: Mapping[str, object]) -> bytes:
 
 
 def images(name: str, figure: Figure) -> dict[str, bytes]:
-    """Return a figure as PDF and PNG; the same result gives the same bytes."""
-    found = {}
-    for ending, extra in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, dpi=150, metadata=extra)
-        found[f"{name}.{ending}"] = buffer.getvalue()
-    return found
+    """Return a figure as PDF and PNG."""
+    return {f"{name}.{ending}": image(figure, ending) for ending in ("pdf", "png")}
+
+
+def image(figure: Figure, ending: str, dpi: int = 150) -> bytes:
+    """Return a figure as a file's bytes; the same result gives the same bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=ending, dpi=dpi, metadata=IMAGES[f".{ending}"])
+    return buffer.getvalue()
+
+
+def check_image(path: str | Path, force: bool = False) -> Path:
+    """Make sure, before any work is done, that a figure can be written to ``path``."""
+    formats = {ending[1:]: ending for ending in IMAGES}
+    return check_output(path, None, force, formats)[0]
+
+
+def write_image(path: Path, figure: Figure, dpi: int = 300) -> None:
+    """Write a figure, whole or not at all; the ending picks the format."""
+    data = image(figure, path.suffix.lower()[1:], dpi)
+    write_whole(path, lambda aside: aside.write_bytes(data))

@@ -62,7 +62,7 @@ def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, floa
         y, reach = 100 * rows["mean"].to_numpy()[order], 100 * (rows["ci_high"] - rows["mean"]).to_numpy()[order]
         if len(rows):
             axes.errorbar(x, y, yerr=reach, capsize=2, linewidth=1.2, markersize=5, **style)
-    _tidy(axes)
+    tidy(axes)
 
 
 def _places(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
@@ -103,7 +103,7 @@ def _bars(result: rt.Result) -> Figure:
     axes.set_xticks(range(len(result.corpora)), [result.titles[c] for c in result.corpora], rotation=20, ha="right")
     axes.set_ylabel(HUNDREDTHS)
     axes.set_title(result.models[0], fontsize=9)
-    _tidy(axes)
+    tidy(axes)
     _legend(figure, axes)
     return figure
 
@@ -117,7 +117,7 @@ def word_lengths(result: wl.Result) -> Figure:
         _lines(axes, result, kind, places)
         _model_axis(axes, places, by_name)
         axes.set_title(f"{kind.title()} correlation with length", fontsize=10)
-        _tidy(axes)
+        tidy(axes)
     panels[0].set_ylabel("correlation")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
@@ -138,7 +138,8 @@ def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float]
                       fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """Leave out what carries no data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.4, color="#cccccc")
     axes.set_axisbelow(True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wordprob.errors import EncodingError, InputError, did_you_mean
-from wordprob.table import format_of
+from wordprob import sheets
+from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.sheets.base import UNNAMED
+from wordprob.sheets.delimited import Delimited
+from wordprob.table import sidecar
 from wordprob.types import Floats
 
 Mask = NDArray[np.bool_]
@@ -18,38 +24,59 @@ Mask = NDArray[np.bool_]
 MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
 """What stands for a missing number; in a column of words all of these are words."""
 
+COMMAS = re.compile(r"-?\d+(?:,\d+)?(?:[eE][-+]?\d+)?")
+
 SHOWN = 5
 """Rows an error lists."""
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a TSV, CSV, Parquet or JSON-lines file; the cells of text files stay text until asked to be numbers.
+def read_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
+    """Read a TSV, CSV, Parquet, JSON-lines or Excel file; cells of text files stay text until asked to be numbers.
 
     A word such as ``NA`` or ``null`` must survive the reading, and a number that is none must be found with its row,
     so nothing is guessed here.
     """
-    path = Path(path)
-    format = format_of(path)
-    if not path.is_file():
-        raise InputError(f"no such file: {path}")
-    if format == "parquet":
-        return pd.read_parquet(path)
-    try:
-        return _read_text(path, format)
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise EncodingError(f"{path} is not UTF-8 near line {line}. Save it as UTF-8 and try again.") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as {format}: {error}") from error
-
-
-def _read_text(path: Path, format: str) -> pd.DataFrame:
-    path.read_bytes().decode("utf-8")
-    if format == "jsonl":
-        return pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-    frame = pd.read_csv(path, sep="\t" if format == "tsv" else ",", dtype=str, keep_default_na=False)
+    opened = sheets.read(path, sheet=sheet)
+    frame = opened.frame()
+    if isinstance(opened, Delimited) and opened.dialect.decimal == ",":
+        frame = frame.apply(_with_points)
     # A nameless first column is the row number that pandas and R write.
-    return frame.drop(columns=[name for name in frame.columns[:1] if str(name).startswith("Unnamed:")])
+    return frame.drop(columns=[name for name in frame.columns[:1] if str(name).startswith(UNNAMED)])
+
+
+def _with_points(column: pd.Series) -> pd.Series:
+    """Write decimal commas as points in a column that holds nothing but numbers."""
+    numbers = all(value in MISSING or COMMAS.fullmatch(value) for value in column)
+    return column.str.replace(",", ".") if numbers else column
+
+
+def read_scored(path: str | Path, sheet: str | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read a scored table and its metadata; columns that were given a prefix are also there by their usual names."""
+    frame, about = read_table(path, sheet), read_metadata(path)
+    prefix = str(about.get("prefix", ""))
+    named = [name for name in frame.columns if prefix and str(name).startswith(prefix)]
+    return frame.assign(**{str(name).removeprefix(prefix): frame[name] for name in named}), about
+
+
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """Return what wordprob wrote beside a table or into it; nothing for a table of other origin."""
+    path = Path(path)
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        stored = (pq.read_schema(path).metadata or {}).get(b"wordprob", b"{}")
+    else:
+        stored = sidecar(path).read_bytes() if sidecar(path).is_file() else b"{}"
+    found: dict[str, Any] = json.loads(stored)
+    return found
+
+
+def pair(given: str) -> tuple[str, str]:
+    """Read ``COLUMN=VALUE``."""
+    column, equals, value = given.partition("=")
+    if not equals:
+        raise OptionError(f"'{given}' names no column and value; write both, for example structure=active")
+    return column.strip(), value.strip()
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:

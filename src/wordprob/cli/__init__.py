@@ -13,6 +13,8 @@ from wordprob.errors import WordprobError, did_you_mean
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Surprisal of every word of a text."),
     "candidates": ("wordprob.cli.candidates:candidates", "Surprisal of each of many words, next."),
+    "contrast": ("wordprob.cli.contrast:contrast", "Two conditions compared by item."),
+    "plot": ("wordprob.cli.plot:plot", "Surprisal along a text, or by region and condition."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),
@@ -50,6 +52,7 @@ def cli() -> None:
     \b
     Examples:
       wordprob score stimuli.txt -o surprisal.tsv
+      wordprob score stimuli.csv --word-column word --group-by item,condition -o scored.csv
       wordprob score --text "She saw the mark." --unit nats
       wordprob tokenizer DIRECTORY
       wordprob models

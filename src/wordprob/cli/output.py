@@ -4,50 +4,78 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import Function
-from wordprob.errors import OptionError
-from wordprob.table import FORMATS, NUMBERS, UNITS, check_output
+from wordprob.cli.options import Function, with_options
+from wordprob.errors import OptionError, OutputError
+from wordprob.sheets import FORMATS as SHEET_FORMATS
+from wordprob.table import FORMATS, UNITS, check_output
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from wordprob.stimuli import ScoredTable
     from wordprob.table import WordTable
+
+REASONS = 5
+"""Reasons that are listed for missing values."""
+
+BINARY = ("parquet", "xlsx")
+"""Formats that are no text."""
+
+
+def _output_options(formats: Mapping[str, str]) -> Callable[[Function], Function]:
+    options = (
+        click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
+        click.option(
+            "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
+        ),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice([*formats, "table"]),
+            help="Format, whatever the ending; table is for the screen.",
+        ),
+        click.option("--force", is_flag=True, help="Replace output files that exist."),
+    )
+    return lambda function: with_options(function, options)
 
 
 def output_options(function: Function) -> Function:
     """Add the options that say what comes out and where it goes."""
-    for option in reversed(
-        (
-            click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
-            click.option(
-                "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
-            ),
-            click.option(
-                "--format",
-                "format_",
-                type=click.Choice([*FORMATS, "table"]),
-                help="Format, whatever the ending; table is for the screen.",
-            ),
-            click.option("--force", is_flag=True, help="Replace output files that exist."),
-        )
-    ):
-        function = option(function)
-    return function
+    return _output_options(FORMATS)(function)
 
 
-def check_destination(output: Path | None, format_: str | None, force: bool) -> None:
+def sheet_output_options(function: Function) -> Function:
+    """Add the same for tables, which may be Excel files as well."""
+    return _output_options(SHEET_FORMATS)(function)
+
+
+def check_destination(
+    output: Path | None, format_: str | None, force: bool, formats: Mapping[str, str] = FORMATS
+) -> None:
     """Make sure, before a model is loaded, that the table can go where it should."""
     if output is None:
-        if format_ == "parquet":
-            raise OptionError("parquet cannot go to the screen or a pipe; name a file with -o.")
+        if format_ in BINARY:
+            raise OptionError(f"{format_} cannot go to the screen or a pipe; name a file with -o.")
     elif format_ == "table":
-        raise OptionError(f"the format table is for the screen; for a file use {', '.join(FORMATS)}.")
-    else:
-        check_output(output, format_, force)
+        raise OptionError(f"the format table is for the screen; for a file use {', '.join(formats)}.")
+    elif check_output(output, format_, force, formats)[1] == "xlsx":
+        from wordprob.sheets.excel import package
+
+        package()
+
+
+def keep_input(file: Path | None, *outputs: Path | None) -> None:
+    """Refuse to write over what is read."""
+    for output in outputs:
+        if file is not None and output is not None and output.exists() and file.exists() and output.samefile(file):
+            raise OutputError(f"{output} is the input; nothing was done. Write to another file, so that yours stays.")
 
 
 @contextlib.contextmanager
@@ -58,42 +86,61 @@ def progress(total: int, what: str = "") -> Iterator[Callable[[int, int], None]]
     silent = not sys.stderr.isatty()
     with tqdm(total=total, desc=what or None, unit="text", disable=silent, leave=False) as bar:
 
-        def advance(done: int, _: int) -> None:
+        def advance(done: int, of: int) -> None:
+            bar.total = of
             bar.update(done - bar.n)
 
         yield advance
 
 
-def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | None, force: bool) -> None:
     """Write or show a table, and report on it."""
     if output is not None:
         table.write(output, format_, force)
     elif format_ == "table" or (format_ is None and sys.stdout.isatty()):
         click.echo(pretty(table))
     else:
-        click.echo(table.to_text(format_ or "tsv"), nl=False)
+        click.echo(table.to_text(format_) if format_ else table.to_text(), nl=False)
     report(table, output)
 
 
-def pretty(table: WordTable) -> str:
+def pretty(table: WordTable | ScoredTable) -> str:
     """Return the table for a screen: three decimals, the unit in the header, notes only where there are some."""
-    frame = table.to_pandas().drop(columns=["start", "end"])
-    if not frame["note"].any():
-        frame = frame.drop(columns="note")
-    return str(
-        frame.rename(columns={"surprisal": f"surprisal ({table.unit})"})
-        .round(dict.fromkeys((*NUMBERS, f"surprisal ({table.unit})"), 3))
-        .to_string(index=False, na_rep="—", col_space=4)
-    )
+    frame = table.to_pandas().drop(columns=["start", "end"], errors="ignore")
+    notes = [name for name in frame.columns if str(name).endswith("note") and not frame[name].any()]
+    shown = frame.drop(columns=notes).rename(columns={"surprisal": f"surprisal ({table.unit})"}).round(3)
+    return str(shown.to_string(index=False, na_rep="—", col_space=4))
 
 
-def report(table: WordTable, output: Path | None) -> None:
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write a figure, and say in one line if letters are missing from the fonts."""
+    from wordprob.analysis import outputs
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outputs.write_image(path, figure)
+    if lost := sum("missing from font" in str(warning.message) for warning in caught):
+        say("", [f"{lost} letters have no form in the fonts installed here; a font such as Noto Sans CJK has more"])
+
+
+def say(line: str, remarks: Sequence[str] = ()) -> None:
+    """Say on a terminal what is being done; warnings are said everywhere."""
+    if line and sys.stderr.isatty():
+        click.echo(line, err=True)
+    for remark in remarks:
+        click.echo(f"wordprob: {remark}", err=True)
+
+
+def report(table: WordTable | ScoredTable, output: Path | None) -> None:
     """Say on standard error what was done and what is missing; nothing in a pipe unless something is missing."""
     texts, missing = table.texts(), table.missing()
     if output is not None and sys.stderr.isatty():
         click.echo(f"{len(table)} words of {len(texts)} texts in {table.unit}: {output}", err=True)
-    for note, count in sorted(missing.items(), key=lambda item: -item[1]):
-        click.echo(f"wordprob: {count} of {len(table)} words have no value: {note}", err=True)
+    reasons = sorted(missing.items(), key=lambda item: -item[1])
+    for note, count in reasons[:REASONS]:
+        click.echo(f"wordprob: {count} of {len(table)} words have no value: {note or 'no reason given'}", err=True)
+    if rest := sum(count for _, count in reasons[REASONS:]):
+        click.echo(f"wordprob: {rest} more have none, for other reasons; the column note has them", err=True)
     worst = texts["conservation"].abs().max()
     if worst > 1e-3:
         click.echo(f"wordprob: words and tokens of a text differ by {worst:.2g} nats; please report this", err=True)

@@ -95,14 +95,14 @@ def reading_times(**options: Any) -> None:
 
 
 def check_extra() -> None:
-    """Raise, with what to type, unless the packages of the studies are installed."""
+    """Raise, with what to type, unless the packages of the studies and figures are installed."""
     from importlib import import_module
 
     for name in ("formulaic", "matplotlib", "scipy"):
         try:
             import_module(name)
         except ImportError as error:
-            raise UnsupportedError(f"the studies need {name}: pip install 'wordprob[study]'") from error
+            raise UnsupportedError(f"studies and figures need {name}: pip install 'wordprob[study]'") from error
 
 
 def _check_choice(options: dict[str, Any]) -> None:
@@ -261,7 +261,7 @@ def _score_all(
     jobs: Sequence[Job], options: dict[str, Any], about: dict[str, Any]
 ) -> tuple[list[Dataset], dict[str, Any]]:
     from wordprob.analysis.prepare import with_surprisals
-    from wordprob.loading import load
+    from wordprob.loading import load, model_label
 
     datasets, metadata = [], {}
     for name in options["models"]:
@@ -288,11 +288,6 @@ def run_scorer(scorer: Any, texts: Sequence[str], words: str | list[list[str]], 
 
     with progress(len(texts), what) as shown:
         return scorer.score(texts, words, unit="nats", progress=shown)
-
-
-def model_label(name: str) -> str:
-    """Return what tables call a model: a short name as it is, a path by its last part."""
-    return Path(name).name.removesuffix(".gguf") if Path(name).exists() else name
 
 
 def _dataset(

@@ -104,8 +104,8 @@ def _files(path: Path) -> list[Path]:
 def _score(sources: Sequence[str], which: Which, options: dict[str, Any]) -> Sums:
     from wordprob.analysis import texts
     from wordprob.analysis.types_of_words import TypeSums
-    from wordprob.cli.reading_times import model_label, run_scorer
-    from wordprob.loading import load
+    from wordprob.cli.reading_times import run_scorer
+    from wordprob.loading import load, model_label
 
     for source in sources:
         texts.check(source, options["text_column"])

@@ -1,0 +1,75 @@
+"""``wordprob plot``: surprisal along a text, or by region and condition, for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wordprob.cli.output import write_figure
+from wordprob.errors import OptionError
+
+
+@click.command()
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Figure: .pdf, .png or .svg.")
+@click.option("--text", "texts", multiple=True, help="Text to draw: its id, or item=3,condition=a; may be repeated.")
+@click.option("--naive", is_flag=True, help="Draw the naive estimate as well.")
+@click.option("--condition", help="Draw means by this column instead of single texts.")
+@click.option("--region-column", help="Column of the regions, with --condition; region if there, else words by number.")
+@click.option("--value", help="Column to draw; surprisal by default.")
+@click.option("--word-column", help="Column of the words; as it was when scored.")
+@click.option("--group-by", help="Columns that tell texts apart; as they were when scored, or text_id.")
+@click.option("--sheet", help="Sheet of an Excel file that has several.")
+@click.option("--width", type=click.FloatRange(min=1, max=100), help="Width in inches.")
+@click.option("--height", type=click.FloatRange(min=1, max=100), help="Height in inches.")
+@click.option("--force", is_flag=True, help="Replace a figure that exists.")
+def plot(table: Path, **options: Any) -> None:
+    """Draw surprisal word by word, or the means of conditions region by region.
+
+    TABLE has been scored: a row for each word or region. Lines are models where there are several; words without a
+    value are gaps, marked below.
+
+    \b
+    Examples:
+      wordprob plot surprisal.tsv --text 0 --naive -o text.pdf
+      wordprob plot scored.csv --text item=3 -o item3.png
+      wordprob plot scored.csv --condition condition --region-column region -o regions.pdf
+    """
+    from wordprob.cli.reading_times import check_extra
+
+    check_extra()
+    from wordprob.analysis import outputs, text_plots
+    from wordprob.analysis.tables import read_scored
+
+    path = outputs.check_image(options["output"], options["force"])
+    frame, about = read_scored(table, options["sheet"])
+    columns = _columns(frame, about, options)
+    shared: dict[str, Any] = {
+        "columns": columns,
+        "unit": str(about.get("unit", "")),
+        "size": (options["width"], options["height"]),
+        "source": str(table),
+    }
+    if options["condition"] is not None:
+        if options["texts"] or options["naive"]:
+            raise OptionError("--condition draws means over texts; leave --text and --naive out.")
+        region = options["region_column"] or ("region" if "region" in frame.columns else about.get("sum_by"))
+        figure = text_plots.by_region(frame, options["condition"], region, **shared)
+    else:
+        figure = text_plots.along(frame, texts=options["texts"], naive=options["naive"], **shared)
+    write_figure(path, figure)
+
+
+def _columns(frame: Any, about: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Tell which columns hold what: as asked for, as noted when the table was scored, or by their usual names."""
+    from wordprob.analysis.text_plots import Columns
+
+    noted = [name for name in str(about.get("group_by", "")).split(",") if name in frame.columns]
+    word = "word" if about.get("sum_by") else about.get("word_column")
+    return Columns(
+        word=options["word_column"] or word or "word",
+        value=options["value"] or "surprisal",
+        texts=options["group_by"].split(",") if options["group_by"] else noted or ["text_id"],
+    )

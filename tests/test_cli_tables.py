@@ -1,0 +1,306 @@
+"""Tables on the command line, as a psycholinguist would type it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import wordprob as package
+from wordprob.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+EXACT = ["--model", "exact:bow"]
+READING = "item,condition,region,word,rt\n" + "".join(
+    f"{item:03d},{condition},{region},{word},1.50\n"
+    for item in (1, 2, 3)
+    for condition, words in (("a", ("She", "saw", "the", "mark")), ("b", ("the", "marker", "She", "saw")))
+    for region, word in zip(("start", "start", "critical", "critical"), words, strict=True)
+)
+
+
+@pytest.fixture
+def wordprob(monkeypatch, capsys):
+    """Run the command here, through the real entry point, with something on standard input."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["wordprob", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("reading.csv").write_text(READING, encoding="utf-8")
+    Path("sentences.csv").write_text('id,sentence\n007,"She saw the mark."\nNA,the marker\n', encoding="utf-8")
+    return tmp_path
+
+
+def test_the_same_rows_come_out(wordprob, folder):
+    code, out, err = wordprob("score", "reading.csv", "-o", "scored.csv", *EXACT)
+    assert (code, out, err) == (0, "", ""), "quiet when nobody is watching"
+    lines, own = Path("scored.csv").read_text().splitlines(), READING.splitlines()
+    assert len(lines) == len(own)
+    assert all(line.startswith(before + ",") for line, before in zip(lines, own, strict=True))
+    about = json.loads(Path("scored.csv.meta.json").read_text())
+    assert (about["group_by"], about["unit"], about["source"]) == ("item,condition", "bits", "reading.csv")
+    truth = package.load("exact:bow").score("She saw the mark").to_pandas()["surprisal"].tolist()
+    assert pd.read_csv("scored.csv")["surprisal"].tolist()[:4] == truth
+    assert Path("reading.csv").read_text() == READING
+
+
+def test_texts_on_rows(wordprob, folder):
+    code, out, _ = wordprob("score", "sentences.csv", *EXACT)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["id"] for row in rows] == ["007", "NA"], "a pipe gets the format that came in"
+    assert [row["n_words"] for row in rows] == ["4", "2"]
+    _, out, _ = wordprob("score", "sentences.csv", "--per-word", "--words", "punctuation", "--format", "tsv", *EXACT)
+    assert [line.split("\t")[0] for line in out.splitlines()[1:]] == ["007"] * 5 + ["NA"] * 2
+
+
+def test_standard_input(wordprob):
+    code, out, err = wordprob("score", "-", "--format", "csv", *EXACT, stdin=b"She saw\n\nthe mark\n")
+    assert (code, err) == (0, "")
+    assert [row["text_id"] for row in csv.DictReader(io.StringIO(out))] == ["0", "0", "2", "2"]
+    _, out, _ = wordprob("score", "-", "--input-format", "jsonl", *EXACT, stdin=b'{"id": 1.50, "text": "She saw"}\n')
+    assert out.startswith('{"id": 1.50, "text": "She saw", "surprisal": ')
+    _, out, _ = wordprob("score", "-", "--input-format", "tsv", *EXACT, stdin=b"text\tid\r\nShe\t007\r\n")
+    assert out.splitlines()[1].startswith("She\t007\t")
+    code, _, err = wordprob("score", "-", "--input-format", "csv", *EXACT, stdin=b"")
+    assert (code, err.strip()) == (1, "wordprob: standard input is empty; its first line should name the columns.")
+    code, _, err = wordprob("score", "-", *EXACT, stdin=b"")
+    assert code == 1
+    assert "standard input is empty" in err
+
+
+def test_several_models_for_plain_texts(wordprob, tmp_path):
+    models = ["--model", "exact:bow", "--model", "exact:eow"]
+    _, out, _ = wordprob("score", "--text", "She saw", *models)
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert frame["model"].tolist() == ["exact:bow"] * 2 + ["exact:eow"] * 2
+    texts = str(tmp_path / "texts.tsv")
+    code, out, _ = wordprob("score", "--text", "She saw", *models, "--shape", "wide", "--texts-output", texts)
+    assert code == 0
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert list(frame.columns[:5]) == ["text_id", "word_id", "word", "start", "end"]
+    assert {"surprisal_exact:bow", "surprisal_exact:eow"} <= set(frame.columns)
+    assert pd.read_csv(texts, sep="\t")["model"].tolist() == ["exact:bow", "exact:eow"]
+
+
+def test_excel_in_and_out(wordprob, folder):
+    openpyxl = pytest.importorskip("openpyxl")
+    code, _, _ = wordprob("score", "reading.csv", "-o", "scored.xlsx", *EXACT)
+    assert code == 0
+    sheet = openpyxl.load_workbook("scored.xlsx").active
+    assert [cell.value for cell in sheet[2]][:5] == ["001", "a", "start", "She", "1.50"]
+    code, _, err = wordprob("score", "reading.csv", "--format", "xlsx", *EXACT)
+    assert code == 1
+    assert "name a file with -o" in err
+
+
+def test_one_text_in_all_and_a_summary(wordprob, folder):
+    code, out, _ = wordprob("score", "reading.csv", "--group-by", "none", "--texts-output", "texts.tsv", *EXACT)
+    assert code == 0
+    assert {row["text_id"] for row in csv.DictReader(io.StringIO(out))} == {"0"}
+    wordprob("score", "reading.csv", "--texts-output", "texts.tsv", "--force", *EXACT)
+    assert pd.read_csv("texts.tsv", sep="\t", dtype=str)["item"].tolist() == ["001", "001", "002", "002", "003", "003"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--word-column", "words"], "no column 'words'. Did you mean word"),
+        (["--sum-by", "regoin"], "no column 'regoin'. Did you mean region"),
+        (["--sheet", "one"], "--sheet is for Excel files"),
+        (["--input-format", "cvs"], "no format is called 'cvs'. Did you mean csv"),
+        (["--words", "list:words.txt"], "for plain texts"),
+        (["-o", "reading.csv", "--force"], "reading.csv is the input; nothing was done"),
+        (["-o", "out.doc"], "cannot tell a format from 'out.doc'"),
+        (["--model", "no-such-model"], "no model is called"),
+        (["--shape", "tall", "--model", "exact:eow"], "no shape is called 'tall'"),
+        (["--group-by", "region"], "comes again"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing_behind(wordprob, folder, arguments, message):
+    before = sorted(path.name for path in folder.iterdir())
+    code, out, err = wordprob("score", "reading.csv", *EXACT, *arguments)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert Path("reading.csv").read_text() == READING
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("arguments", [["--per-word"], ["--group-by", "item"], ["--sum-by", "x"], ["--decimal", "x"]])
+def test_table_options_without_a_table_are_wrong_usage(wordprob, arguments):
+    code, _, err = wordprob("score", "--text", "She saw", *arguments, *EXACT)
+    assert code == 2
+    assert "Error" in err
+
+
+def test_a_table_can_be_taken_as_text(wordprob, folder):
+    _, out, _ = wordprob("score", "sentences.csv", "--input-format", "text", *EXACT)
+    assert out.splitlines()[1].split("\t")[2] == "id,sentence"
+    _, out, _ = wordprob("score", "sentences.csv", "--whole-file", *EXACT)
+    assert {line.split("\t")[0] for line in out.splitlines()[1:]} == {"0"}
+
+
+def test_punctuation_on_its_own_row_is_pointed_out(wordprob, tmp_path):
+    (tmp_path / "x.csv").write_text("item,word\n1,the\n1,mark\n1,.\n", encoding="utf-8")
+    code, _, err = wordprob("score", str(tmp_path / "x.csv"), *EXACT)
+    assert code == 0
+    assert "1 rows hold punctuation alone" in err
+    assert "--space-after" in err
+
+
+# --- contrast and plot ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scored(wordprob, folder):
+    assert wordprob("score", "reading.csv", "-o", "scored.csv", *EXACT)[0] == 0
+    return folder
+
+
+def test_contrast(wordprob, scored):
+    pytest.importorskip("scipy")
+    options = ["-o", "items.tsv", "--summary", "tests.csv", "--plot", "contrast.png"]
+    code, out, err = wordprob("contrast", "scored.csv", "--region", "critical", "--levels", "b,a", *options)
+    assert (code, err) == (0, "")
+    shown = pd.read_csv(io.StringIO(out), sep="\t")
+    frame = pd.read_csv("scored.csv")
+    sums = frame[frame["region"] == "critical"].groupby(["condition", "item"])["surprisal"].sum()
+    assert shown["difference"][0] == pytest.approx((sums["b"] - sums["a"]).mean())
+    assert pd.read_csv("items.tsv", sep="\t", dtype=str)["item"].tolist()[:3] == ["001", "002", "003"]
+    pd.testing.assert_frame_equal(pd.read_csv("tests.csv"), shown)
+    assert Path("contrast.png").read_bytes().startswith(b"\x89PNG")
+    code, _, err = wordprob("contrast", "scored.csv", "--region", "critical", *options)
+    assert code == 1
+    assert "exists already" in err
+    _, out, _ = wordprob("contrast", "scored.csv", "--where", "region=critical", "--format", "table")
+    assert "a less b (region critical), in bits, by item" in out
+
+
+def test_a_contrast_never_replaces_its_input(wordprob, scored):
+    pytest.importorskip("scipy")
+    before = Path("scored.csv").read_bytes()
+    code, _, err = wordprob("contrast", "scored.csv", "-o", "scored.csv", "--force")
+    assert code == 1
+    assert "scored.csv is the input" in err
+    assert Path("scored.csv").read_bytes() == before
+
+
+def test_contrast_of_regions_is_that_of_words(wordprob, folder):
+    pytest.importorskip("scipy")
+    wordprob("score", "reading.csv", "-o", "words.csv", *EXACT)
+    wordprob("score", "reading.csv", "--sum-by", "region", "--prefix", "wp_", "-o", "regions.parquet", *EXACT)
+    outs = [wordprob("contrast", name, "--region", "critical")[1] for name in ("words.csv", "regions.parquet")]
+    one, two = (pd.read_csv(io.StringIO(out), sep="\t") for out in outs)
+    assert one["difference"].tolist() == pytest.approx(two["difference"].tolist())
+
+
+def test_contrast_of_a_european_file(wordprob, folder):
+    pytest.importorskip("scipy")
+    Path("eu.csv").write_text(READING.replace(",", ";").replace("1.50", "1,5"), encoding="utf-8")
+    wordprob("score", "eu.csv", "-o", "eu_scored.csv", *EXACT)
+    assert ";1,25" in Path("eu_scored.csv").read_text()
+    code, out, err = wordprob("contrast", "eu_scored.csv", "--region", "critical")
+    assert (code, err) == (0, "")
+    assert pd.read_csv(io.StringIO(out), sep="\t")["n_items"][0] == 3
+
+
+def test_contrast_says_which_items_were_left_out(wordprob, scored):
+    pytest.importorskip("scipy")
+    lines = Path("scored.csv").read_text().splitlines(keepends=True)
+    Path("scored.csv").write_text("".join(lines[:-4]))
+    code, _, err = wordprob("contrast", "scored.csv")
+    assert code == 0
+    assert err == "wordprob: item 003 left out: no row in condition b\n"
+
+
+@pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
+def test_plot(wordprob, scored, ending):
+    pytest.importorskip("matplotlib")
+    code, out, err = wordprob("plot", "scored.csv", "--text", "item=001", "--naive", "-o", f"x.{ending}")
+    assert (code, out, err) == (0, "", "")
+    first = Path(f"x.{ending}").read_bytes()
+    if ending != "svg":
+        wordprob("plot", "scored.csv", "--text", "item=001", "--naive", "-o", f"x.{ending}", "--force")
+        assert Path(f"x.{ending}").read_bytes() == first, "the same result gives the same bytes"
+
+
+def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
+    pytest.importorskip("matplotlib")
+    assert wordprob("plot", "scored.csv", "--condition", "condition", "-o", "regions.png")[0] == 0
+    wordprob("score", "--text", "She saw the mark", "-o", "plain.tsv", *EXACT)
+    assert wordprob("plot", "plain.tsv", "-o", "plain.png", "--width", "3", "--height", "2")[0] == 0
+    code, _, err = wordprob("plot", "plain.tsv", "-o", "other.png", "--value", "suprisal")
+    assert code == 1
+    assert "Did you mean surprisal" in err
+    assert not Path("other.png").exists()
+    code, _, err = wordprob("plot", "scored.csv", "--condition", "condition", "--naive", "-o", "other.png")
+    assert code == 1
+    assert "leave --text and --naive out" in err
+
+
+def test_letters_without_a_font_are_one_line(wordprob, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("wordprob.analysis.text_plots.MORE_FONTS", ())
+    (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
+    code, _, err = wordprob("plot", str(tmp_path / "x.tsv"), "-o", str(tmp_path / "x.png"))
+    assert code == 0
+    assert err == (
+        "wordprob: 3 letters have no form in the fonts installed here; a font such as Noto Sans CJK has more\n"
+    )
+
+
+def test_a_pipe_from_end_to_end(tmp_path):
+    """In processes of their own: a table through a pipe, read back by another program."""
+    command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow --group-by item,condition"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -2"],
+        input=READING.encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr == b""
+    assert done.stdout.decode().splitlines()[1].startswith("001,a,start,She,1.50,0,0,1,0,1.25")
+
+
+def _tutorial() -> list[str]:
+    text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    return [line for line in lines if line.startswith("wordprob ")]
+
+
+def test_the_tutorial_runs(wordprob, tmp_path, monkeypatch):
+    """The commands of docs/tables.md in their order; the toy stands in for the models."""
+    pytest.importorskip("matplotlib")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    rows = [("w1", "The", 1), ("w1", "mark", 0), ("w1", ".", 0)]
+    tagged = "".join(f"{n},{token},{space},The mark.\n" for n, token, space in rows)
+    Path("tagged.csv").write_text(f"sentence_id,token,space,sentence\n{tagged}", encoding="utf-8")
+    commands = _tutorial()
+    assert len(commands) >= 10
+    for line in commands:
+        models = EXACT if line.startswith("wordprob score") and "--model" not in line else []
+        typed = line.replace("gpt2-small", "exact:bow").replace("pythia-160m", "exact:eow")
+        code, _, err = wordprob(*shlex.split(typed)[1:], *models)
+        assert code == 0, (line, err)
