@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
 from wordprob.analysis import report
 from wordprob.cli.reading_times import names_of, reading_times
 from wordprob.cli.word_lengths import word_lengths
-from wordprob.errors import AlignmentError, InputError, OptionError, OutputError, UnsupportedError
+from wordprob.errors import AlignmentError, DownloadError, InputError, OptionError, OutputError, UnsupportedError
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 PAPER = SHARED / "data" / "paper_reading_times"
@@ -155,12 +156,20 @@ def test_texts_that_are_not_the_words(study: Path, frequencies: Path, tmp_path: 
         ((SMALL, "--baseline", "time ~ cloze"), InputError, "no column 'cloze'"),
         ((SMALL, "--n-folds", "1"), OptionError, "cannot make 1 folds"),
         ((SMALL, "--correction", "tukey"), OptionError, "bh, holm, none"),
-        ((SMALL, "--skipped", "never"), OptionError, "zero or missing"),
+        ((SMALL, "--participant", "word", "--skipped", "never"), OptionError, "zero or missing"),
+        ((SMALL, "--skipped", "missing"), UsageError, "--skipped is about participants.* --participant"),
+        ((SMALL, "--position-column", "freq"), InputError, r"'freq' should count the words, but holds row 1: '"),
+        ((SMALL, "--data-dir", "."), UsageError, "--data-dir goes with --corpus"),
+        ((SMALL, "--texts", "t.txt"), UsageError, "--texts are for a --model"),
         ((SMALL, "--size", "big"), OptionError, "--size my-model=125"),
         ((SMALL, "--folds", "nowhere.tsv"), InputError, "no such file: nowhere.tsv"),
         (("nowhere.tsv",), InputError, "no such file"),
         (("--corpus", "povo"), OptionError, "Did you mean provo"),
-        (("--corpus", "dundee"), Exception, "--data-dir"),
+        (("--corpus", "dundee", "--model", "exact:bow"), DownloadError, "--data-dir"),
+        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals.*--model"),
+        (("--corpus", "provo", "--outliers", "2"), OptionError, "--outliers is about.*, but provo holds means"),
+        (("--corpus", "provo", "--time-column", "rt"), UsageError, "--time-column is about TABLES"),
+        (("--corpus", "provo", "small.tsv"), UsageError, "TABLES or --corpus"),
     ],
 )
 def test_bad_input_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: type, message: str) -> None:
@@ -243,3 +252,10 @@ def test_without_the_extra(command, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(UnsupportedError, match=r"need formulaic: pip install 'wordprob\[study\]'"):
         run(command, SMALL, "-o", tmp_path / "results")
+
+
+def test_corpora_are_listed() -> None:
+    done = run(reading_times, "--list-corpora")
+    assert "provo-raw\n" in done.stdout
+    assert "CC BY-NC-SA 4.0" in done.stdout
+    assert "Siegelman et al. (2022)" in done.stdout

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wordprob.errors import EncodingError, InputError, did_you_mean
+from wordprob.errors import EncodingError, InputError, listing, missing_columns
 from wordprob.table import format_of
 from wordprob.types import Floats
 
@@ -17,9 +17,6 @@ Mask = NDArray[np.bool_]
 
 MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
 """What stands for a missing number; in a column of words all of these are words."""
-
-SHOWN = 5
-"""Rows an error lists."""
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -54,15 +51,8 @@ def _read_text(path: Path, format: str) -> pd.DataFrame:
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     """Raise, unless ``frame`` has all ``columns``; say which are missing and what is there."""
-    there = [str(name) for name in frame.columns]
-    missing = [name for name in columns if name not in there]
-    if not missing:
-        return
-    hint = did_you_mean(missing[0], there)
-    near = "" if hint.startswith("Known") else f" {hint}"
-    raise InputError(
-        f"{where} has no column {', '.join(repr(name) for name in missing)}.{near} It has: {', '.join(there)}."
-    )
+    if message := missing_columns(where, columns, frame.columns):
+        raise InputError(message)
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
@@ -100,10 +90,3 @@ def check_times(times: Floats, column: str, where: str) -> None:
             f"{where}: all {len(known)} times in column '{column}' are {known[0]:g}; there is nothing to predict. "
             "Name the right column with --time-column."
         )
-
-
-def listing(items: Iterable[str], shown: int = SHOWN) -> str:
-    """Join the first few items, and count the rest."""
-    found: Sequence[str] = list(items)
-    rest = len(found) - shown
-    return "; ".join(found[:shown]) + (f"; and {rest} more" if rest > 0 else "")
