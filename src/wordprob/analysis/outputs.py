@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from wordprob._version import __version__
+from wordprob.cache import sha256
 from wordprob.errors import OutputError
 from wordprob.table import write_whole
 
@@ -61,6 +62,11 @@ def provenance(about: Mapping[str, object]) -> bytes:
             continue
     text = json.dumps({**about, "versions": versions}, indent=1, ensure_ascii=False, default=str)
     return (text + "\n").encode("utf-8")
+
+
+def checksums(paths: Iterable[str | Path]) -> dict[str, str]:
+    """Return the SHA-256 of those inputs that are files."""
+    return {str(path): sha256(Path(path)) for path in paths if Path(path).is_file()}
 
 
 def images(name: str, figure: Figure) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from wordprob.analysis import reading_times as rt
 from wordprob.analysis import word_lengths as wl
+from wordprob.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +32,8 @@ BARS_FROM = 4
 def reading_times(result: rt.Result) -> Figure:
     """Draw the paper's figure: Δ log-likelihood by model size, a panel for each corpus, both estimates.
 
+    Lines join the models of one family.
+
     One model on many corpora is drawn as bars by corpus, as in the paper's multilingual figure. Error bars are 95 %
     intervals (Student's t) over folds.
     """
@@ -39,30 +42,46 @@ def reading_times(result: rt.Result) -> Figure:
     count = len(result.corpora)
     figure = Figure(figsize=(1.2 + 2.7 * count, 3.4), layout="constrained")
     panels: Sequence[Axes] = figure.subplots(1, count, squeeze=False)[0]
-    places, ticks = _places(result.models, result.sizes)
+    places, by_name = _places(result.models, result.sizes)
     for corpus, axes in zip(result.corpora, panels, strict=True):
-        _panel(axes, result, corpus, places)
-        _model_axis(axes, places, ticks)
+        _panel(axes, result, corpus, places, by_name)
+        _model_axis(axes, places, by_name)
         axes.set_title(result.titles[corpus])
     panels[0].set_ylabel(HUNDREDTHS)
     _legend(figure, panels[0])
     return figure
 
 
-def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, float]) -> None:
+def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, float], by_name: bool) -> None:
     for k, (estimate, style) in enumerate(STYLES.items()):
         rows = result.summary[
             (result.summary["corpus"] == corpus)
             & (result.summary["contrast"] == f"{estimate} - baseline")
             & result.summary["model"].isin(places)
         ]
-        order = np.argsort([places[model] for model in rows["model"]])
         # The two estimates nearly coincide: a small step apart keeps both error bars in sight.
-        x = np.array([places[model] for model in rows["model"]])[order] * (1 + 0.04 * (k - 0.5))
-        y, reach = 100 * rows["mean"].to_numpy()[order], 100 * (rows["ci_high"] - rows["mean"]).to_numpy()[order]
+        x = np.array([places[model] for model in rows["model"]]) * (1 + 0.04 * (k - 0.5))
+        y, reach = 100 * rows["mean"].to_numpy(), 100 * (rows["ci_high"] - rows["mean"]).to_numpy()
         if len(rows):
-            axes.errorbar(x, y, yerr=reach, capsize=2, linewidth=1.2, markersize=5, **style)
+            _points(axes, rows["model"].tolist(), x, y, reach, by_name, linewidth=1.2, markersize=5, **style)
     _tidy(axes)
+
+
+def _points(
+    axes: Axes, models: Sequence[str], x: Floats, y: Floats, reach: Floats, by_name: bool, **style: Any
+) -> None:
+    """Draw points with error bars, and join those of one family: only between those is size the difference."""
+    families = np.array([model if by_name else _family(model) for model in models])
+    for n, family in enumerate(dict.fromkeys(families)):
+        rows = np.flatnonzero(families == family)
+        rows = rows[np.argsort(x[rows])]
+        shown = {**style, "label": style["label"] if n == 0 else None}
+        axes.errorbar(x[rows], y[rows], yerr=reach[..., rows], capsize=2, **shown)
+
+
+def _family(model: str) -> str:
+    """Return what models of one family have in common: gpt2 of gpt2-small and gpt2-xl."""
+    return model.rpartition("/")[2].partition("-")[0].lower()
 
 
 def _places(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
@@ -114,7 +133,7 @@ def word_lengths(result: wl.Result) -> Figure:
     panels: Sequence[Axes] = figure.subplots(1, 2, squeeze=False)[0]
     places, by_name = _places(result.models, result.sizes)
     for axes, kind in zip(panels, ("spearman", "pearson"), strict=True):
-        _lines(axes, result, kind, places)
+        _lines(axes, result, kind, places, by_name)
         _model_axis(axes, places, by_name)
         axes.set_title(f"{kind.title()} correlation with length", fontsize=10)
         _tidy(axes)
@@ -124,18 +143,18 @@ def word_lengths(result: wl.Result) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float]) -> None:
+def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float], by_name: bool) -> None:
     markers = {"Zipf": "s", "CCH (Piantadosi)": "o", "CCH (Pimentel)": "D"}
     groups = result.correlations.groupby(["predictor", "estimate"], sort=False)
     for k, ((predictor, estimate), rows) in enumerate(groups):
         style = STYLES.get(str(estimate), {"color": "#444444", "linestyle": ":"})
         x = np.array([places[model] for model in rows["model"]])
-        order, step = np.argsort(x), 1 + 0.03 * (k - (len(groups) - 1) / 2)
+        step = 1 + 0.03 * (k - (len(groups) - 1) / 2)
         reach = np.abs(np.stack([rows[kind] - rows[f"{kind}_low"], rows[f"{kind}_high"] - rows[kind]]))
-        axes.errorbar(x[order] * step, rows[kind].to_numpy()[order], yerr=reach[:, order], capsize=2, linewidth=1.1,
-                      markersize=4.5, marker=markers[str(predictor)], color=style["color"],
-                      linestyle=style["linestyle"], label=f"{predictor} {estimate}".strip(),
-                      fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
+        _points(axes, rows["model"].tolist(), x * step, rows[kind].to_numpy(), reach, by_name, linewidth=1.1,
+                markersize=4.5, marker=markers[str(predictor)], color=style["color"], linestyle=style["linestyle"],
+                label=f"{predictor} {estimate}".strip(),
+                fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
 
 
 def _tidy(axes: Axes) -> None:

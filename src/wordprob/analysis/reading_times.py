@@ -364,5 +364,8 @@ def _describe(values: Floats) -> dict[str, float]:
     count, mean = len(values), float(np.mean(values))
     error = float(np.std(values, ddof=1) / np.sqrt(count))
     reach = error * float(stats.t.ppf(0.975, count - 1))
-    p = permutation.sign_flip_test(values)
-    return {"folds": count, "mean": mean, "std_error": error, "ci_low": mean - reach, "ci_high": mean + reach, "p": p}
+    low, high = mean - reach, mean + reach
+    p, strict = permutation.sign_flip_test(values), permutation.sign_flip_test(values, ties=False)
+    return {
+        "folds": count, "mean": mean, "std_error": error, "ci_low": low, "ci_high": high, "p": p, "p_strict": strict,
+    }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,14 @@ def reading_times(**options: Any) -> None:
     sizes = parse_sizes(options["sizes"])
     datasets, about = _from_corpora(options) if options["corpora"] else _from_tables(options)
     result = analyse(datasets, protocol, sizes)
-    result = type(result)(result.folds, result.summary, result.coefficients, {**result.provenance, **about})
+    inputs = [
+        *options["tables"],
+        *fold_files(options["fold_files"]),
+        options["texts"] or "",
+        options["frequencies"] or "",
+    ]
+    about |= {"inputs": outputs.checksums(inputs), "options": given_options()}
+    result = replace(result, provenance={**result.provenance, **about})
     outputs.write_folder(folder, report.reading_times_files(result))
     click.echo(report.reading_times_markdown(result))
     _say(result.provenance["datasets"], about)
@@ -127,7 +135,7 @@ def check_extra() -> None:
 
 def _check_choice(options: dict[str, Any]) -> None:
     """Refuse options that contradict one another, or that would be ignored."""
-    given = _given(click.get_current_context())
+    given = set(given_options())
     if bool(options["tables"]) == bool(options["corpora"]):
         raise click.UsageError("give TABLES or --corpus, one of them: wordprob reading-times --corpus provo -o results")
     if options["fold_files"] and options["fold_column"]:
@@ -144,10 +152,11 @@ def _check_choice(options: dict[str, Any]) -> None:
         )
 
 
-def _given(context: click.Context) -> set[str]:
-    """Return the options that were typed."""
-    typed = click.core.ParameterSource.COMMANDLINE
-    return {name for name in context.params if context.get_parameter_source(name) == typed}
+def given_options() -> dict[str, Any]:
+    """Return what was typed after the running command, but for where results go."""
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    names = [name for name in context.params if context.get_parameter_source(name) == typed]
+    return {name: context.params[name] for name in names if name not in ("output", "force")}
 
 
 def _flag(name: str) -> str:
@@ -274,6 +283,7 @@ def _from_corpora(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any
         "cleaning": {},
         "frequencies": {},
         "notes": sorted({note for found in loaded.values() for note in found.notes}),
+        "files": {corpus.name: _files(corpus, loaded[corpus.name]) for corpus in chosen},
         "citations": {corpus.name: corpus.citation for corpus in chosen},
         "licences": {corpus.name: corpus.licence for corpus in chosen},
     }
@@ -292,12 +302,17 @@ def _from_corpora(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any
     return datasets, about
 
 
+def _files(corpus: Corpus, found: ReadingTimes) -> dict[str, dict[str, str]]:
+    urls = {file.path: file.url for file in corpus.files}
+    return {name: {"sha256": got, "url": urls.get(name, "")} for name, got in found.files.items()}
+
+
 def _check_fit(chosen: Sequence[Corpus], options: dict[str, Any]) -> None:
     """Refuse, before anything is fetched, what cannot be done with these corpora."""
     raw = [corpus.name for corpus in chosen if corpus.participants]
     if raw and not options["models"]:
         raise OptionError(f"{raw[0]} comes without surprisals: name a model that scores its texts with --model.")
-    lost = _given(click.get_current_context()) & {"outliers", "skipped"}
+    lost = set(given_options()) & {"outliers", "skipped"}
     if lost and len(raw) < len(chosen):
         means = next(corpus.name for corpus in chosen if not corpus.participants)
         raise OptionError(f"{_flag(min(lost))} is about participants' times, but {means} holds means.")
@@ -420,8 +435,13 @@ def _folds(corpus: str, rows: pd.DataFrame, options: dict[str, Any], names: Sequ
     return folds.given(rows, read_table(path), str(path))
 
 
+def fold_files(given: Sequence[Path]) -> list[Path]:
+    """Return the files of folds: those named, and those in folders named."""
+    return [file for path in given for file in (sorted(path.glob("*.tsv")) if path.is_dir() else [path])]
+
+
 def _fold_file(corpus: str, given: Sequence[Path], corpora: set[str]) -> Path:
-    files = [file for path in given for file in (sorted(path.glob("*.tsv")) if path.is_dir() else [path])]
+    files = fold_files(given)
     if len(files) == 1 and len(corpora) == 1:
         return files[0]
     for file in files:

@@ -79,8 +79,8 @@ def _download(corpus: Corpus, file: File, aside: Path, progress: Progress | None
         )
 
 
-def differences(corpus: Corpus, paths: Mapping[str, Path]) -> list[str]:
-    """Say which files are not the registered ones."""
+def differences(corpus: Corpus, found: Mapping[str, str]) -> list[str]:
+    """Say which files, given by their SHA-256, are not the registered ones."""
     registered = {file.path: file.sha256 for file in corpus.files if file.sha256}
-    changed = [name for name, path in paths.items() if name in registered and sha256(path) != registered[name]]
+    changed = [name for name, got in found.items() if got != registered.get(name, got)]
     return [f"{corpus.name}: {name} differs from the registered file" for name in changed]

@@ -39,6 +39,8 @@ class ReadingTimes:
     readings
         Where the corpus comes with participants, ``participant, text_id, word_id, time``: every time measured, as
         published, a skipped word's being 0.
+    files
+        The SHA-256 of every file that was read, by what the registry calls it.
     notes
         What a user should know.
     """
@@ -47,6 +49,7 @@ class ReadingTimes:
     words: pd.DataFrame = field(repr=False)
     scored: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
     readings: pd.DataFrame | None = field(default=None, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from wordprob.cache import sha256
 from wordprob.corpora import brown, dundee, files, meco, natural_stories, provo, published
 from wordprob.corpora.kinds import Corpus, File, Progress, ReadingTimes
 from wordprob.errors import OptionError, did_you_mean
@@ -52,8 +53,9 @@ def load(name: str, data_dir: str | Path | None = None, progress: Progress | Non
     [corpus] = find(name)
     paths = files.local(corpus, Path(data_dir)) if data_dir is not None else files.fetched(corpus, progress)
     found = corpus.loader(corpus, paths)
-    notes = (*found.notes, *files.differences(corpus, paths), *((corpus.note,) if corpus.note else ()))
-    return replace(found, notes=notes)
+    sums = {place: sha256(path) for place, path in paths.items()}
+    notes = (*found.notes, *files.differences(corpus, sums), *((corpus.note,) if corpus.note else ()))
+    return replace(found, files=sums, notes=notes)
 
 
 def describe() -> str:
