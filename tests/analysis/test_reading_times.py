@@ -207,9 +207,23 @@ def test_formulas_may_transform(small: pd.DataFrame) -> None:
         analyse([Dataset("small", "m", small.assign(time=times))], protocol)
 
 
-def test_formula_without_left_side() -> None:
+def test_bad_formulas() -> None:
     with pytest.raises(OptionError, match="is not a formula"):
         Protocol(baseline="time ~ word_len +* freq")
+    with pytest.raises(OptionError, match="does not say what to predict"):
+        Protocol(baseline="word_len * freq")
+
+
+def test_no_complete_row_says_why(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"all of the values that are needed: freq is missing on 3 of 3 rows; "):
+        analyse([Dataset("small", "m", small.head(3).assign(freq=""))])
+
+
+def test_what_is_missing_is_counted(result: Result, small: pd.DataFrame) -> None:
+    [about] = result.provenance["datasets"]
+    assert about["missing"]["freq"] == int((small["freq"] == "").sum())
+    unknown = int((small["word_len"] == "").sum())
+    assert about["missing"]["prev3_word_len"] == 3 * small["text_id"].nunique() + unknown
 
 
 def test_given_twice(small: pd.DataFrame) -> None:
