@@ -170,6 +170,7 @@ def test_texts_that_are_not_the_words(study: Path, frequencies: Path, tmp_path: 
         (("--corpus", "provo", "--outliers", "2"), OptionError, "--outliers is about.*, but provo holds means"),
         (("--corpus", "provo", "--time-column", "rt"), UsageError, "--time-column is about TABLES"),
         (("--corpus", "provo", "small.tsv"), UsageError, "TABLES or --corpus"),
+        ((SMALL, "--model", "exact:bow", "--model", "exact:bow"), OptionError, "exact:bow and exact:bow have the same"),
     ],
 )
 def test_bad_input_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: type, message: str) -> None:
@@ -227,6 +228,7 @@ def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, t
         (("--model", "exact:bow", "--min-count", "50", "--frequencies", "unigrams.csv"), "--min-count"),
         (("--model", "exact:bow", "--frequencies", "corpus.txt"), "another part of the corpus"),
         (("--model", "exact:bow", "--bootstrap", "1"), "bootstrap samples"),
+        (("--model", "exact:bow", "--model", "exact:bow"), "have the same name"),
     ],
 )
 def test_bad_word_lengths_leave_nothing(

@@ -107,6 +107,7 @@ def reading_times(**options: Any) -> None:
         correction=options["correction"],
     )
     sizes = parse_sizes(options["sizes"])
+    check_models(options["models"])
     datasets, about = _from_corpora(options) if options["corpora"] else _from_tables(options)
     result = analyse(datasets, protocol, sizes)
     inputs = [
@@ -274,7 +275,7 @@ def _from_corpora(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any
     from wordprob import corpora
     from wordprob.analysis.prepare import Cleaning
 
-    chosen = [corpus for name in options["corpora"] for corpus in corpora.find(name)]
+    chosen = list({corpus.name: corpus for name in options["corpora"] for corpus in corpora.find(name)}.values())
     _check_fit(chosen, options)
     cleaning = Cleaning(options["outliers"], options["skipped"])
     with _Bar() as bar:
@@ -405,7 +406,14 @@ def run_scorer(scorer: Any, texts: Sequence[str], words: str | list[list[str]], 
 
 def model_label(name: str) -> str:
     """Return what tables call a model: a short name as it is, a path by its last part."""
-    return Path(name).name.removesuffix(".gguf") if Path(name).exists() else name
+    return Path(name).resolve().name.removesuffix(".gguf") if Path(name).exists() else name
+
+
+def check_models(names: Sequence[str]) -> None:
+    """Raise, before any is loaded, if two models would be called the same."""
+    labels = [model_label(name) for name in names]
+    if twice := [name for name, label in zip(names, labels, strict=True) if labels.count(label) > 1]:
+        raise OptionError(f"{' and '.join(twice)} have the same name in tables; give each model once, or rename one.")
 
 
 def _dataset(

@@ -47,7 +47,7 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
       wordprob word-lengths scored/*.parquet --frequencies other_part.txt -o results
       wordprob word-lengths hf:google/wiki40b:en:test --max-texts 1000 --model pythia-70m -o results
     """
-    from wordprob.cli.reading_times import check_extra, given_options, parse_sizes
+    from wordprob.cli.reading_times import check_extra, check_models, given_options, parse_sizes
 
     check_extra()
     from wordprob.analysis import outputs, report
@@ -58,6 +58,7 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
     which = Which(options["keep"], options["case"], options["min_count"])
     settings = Settings(which, options["bootstrap"], options["seed"])
     sizes = parse_sizes(options["sizes"])
+    check_models(options["models"])
     costs, named = _unigrams(sources, which, options)
     sums, about = _score(sources, which, options) if options["models"] else _aggregate(sources, which)
     result = analyse(sums, settings, costs, named, sizes)
