@@ -1,5 +1,6 @@
 """Both studies as commands: what they write, what they print, and that bad input leaves nothing behind."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -36,6 +37,10 @@ def test_published_tables(tmp_path: Path) -> None:
     assert [cell.strip(" *") for cell in line.split("|")[3:12:3]] == ["5.25", "4.35", "3.63"]
     assert [cell.strip(" *") for cell in line.split("|")[4:12:3]] == ["5.24", "4.33", "3.47"]
     assert {path.name for path in (tmp_path / "results").iterdir()} == set(report.READING_TIMES_FILES)
+    about = json.loads((tmp_path / "results" / "provenance.json").read_text(encoding="utf-8"))
+    assert about["inputs"][str(tables[0])] == hashlib.sha256(tables[0].read_bytes()).hexdigest()
+    assert str(PAPER / "folds" / "provo.tsv") in about["inputs"]
+    assert about["options"]["fold_files"] == [str(PAPER / "folds")]
     tidy = pd.read_csv(tmp_path / "results" / "delta_llh.tsv", sep="\t")
     assert tidy.columns.tolist() == ["corpus", "model", "estimate", "fold", "n", "delta_llh"]
     assert len(tidy) == 3 * 2 * 10
@@ -188,6 +193,22 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
         run(reading_times, SMALL, "-o", out)
     run(reading_times, SMALL, "-o", out, "--force")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before, "the same input gives the same files"
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def write(path: Path, data: bytes) -> int:
+        written.append(path.name)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return len(data)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    with pytest.raises(OutputError, match="results could not be written: No space left on device"):
+        run(reading_times, SMALL, "-o", tmp_path / "results")
+    assert len(written) == 4
+    assert not (tmp_path / "results").exists()
 
 
 def test_names_of_files() -> None:

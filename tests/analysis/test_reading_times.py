@@ -207,6 +207,18 @@ def test_formulas_may_transform(small: pd.DataFrame) -> None:
         analyse([Dataset("small", "m", small.assign(time=times))], protocol)
 
 
+def test_lines_join_families(small: pd.DataFrame) -> None:
+    from wordprob.analysis import plots
+
+    models = ("a-10m", "b-15m", "a-20m")
+    protocol = Protocol("time ~ word_len", "surprisal")
+    axes = plots.reading_times(analyse([Dataset("small", model, small) for model in models], protocol)).axes[0]
+    assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [2, 1, 2, 1], "both estimates, two families"
+    unknown = [Dataset("small", model, small) for model in ("a-one", "a-two")]
+    axes = plots.reading_times(analyse(unknown, protocol)).axes[0]
+    assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [1, 1, 1, 1], "no order, no line"
+
+
 def test_bad_formulas() -> None:
     with pytest.raises(OptionError, match="is not a formula"):
         Protocol(baseline="time ~ word_len +* freq")

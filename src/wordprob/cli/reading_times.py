@@ -406,7 +406,7 @@ def run_scorer(scorer: Any, texts: Sequence[str], words: str | list[list[str]], 
 
 def model_label(name: str) -> str:
     """Return what tables call a model: a short name as it is, a path by its last part."""
-    return Path(name).resolve().name.removesuffix(".gguf") if Path(name).exists() else name
+    return Path(name).absolute().name.removesuffix(".gguf") if Path(name).exists() else name
 
 
 def check_models(names: Sequence[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from wordprob._version import __version__
 from wordprob.cache import cache_directory, sha256
 from wordprob.corpora.kinds import Corpus, File, Progress
 from wordprob.errors import DownloadError, InputError
@@ -60,14 +62,15 @@ def fetch(corpus: Corpus, file: File, progress: Progress | None = None) -> Path:
 
 def _download(corpus: Corpus, file: File, aside: Path, progress: Progress | None) -> None:
     try:
-        with urllib.request.urlopen(file.url, timeout=30) as answer, aside.open("wb") as out:
+        asked = urllib.request.Request(file.url, headers={"User-Agent": f"wordprob/{__version__}"})
+        with urllib.request.urlopen(asked, timeout=30) as answer, aside.open("wb") as out:
             size, done = int(answer.headers.get("Content-Length") or 0), 0
             while block := answer.read(1 << 16):
                 out.write(block)
                 done += len(block)
                 if progress is not None:
                     progress(file.path, done, size)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise DownloadError(
             f"{corpus.name} could not be fetched from {file.url}: {getattr(error, 'reason', error)}. Offline? Copy its "
             f"files into a folder ({', '.join(f.path for f in corpus.files)}) and name it with --data-dir."
