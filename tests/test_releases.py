@@ -56,6 +56,9 @@ def means(times: Readings) -> dict[tuple[int, int], float]:
 
 
 def natural_stories(folder: Path, times: Readings) -> None:
+    """As in a copy of its repository."""
+    folder = folder / "naturalstories_RTS"
+    folder.mkdir()
     rows = [
         {"WorkerId": who, "WorkTimeInSeconds": 1000, "correct": 6, "item": text, "zone": word + 1, "RT": time,
          "word": TEXTS[text - 1].split()[word], "nItem": 6, "meanItemRT": 1, "sdItemRT": 1, "gmeanItemRT": 1,
@@ -229,8 +232,9 @@ def test_natural_stories_in_the_papers_text(tmp_path: Path) -> None:
 
 def test_natural_stories_one_word_off(tmp_path: Path) -> None:
     natural_stories(tmp_path, made_up(False))
-    rows = pd.read_csv(tmp_path / "processed_RTs.tsv", sep="\t")
-    rows.assign(zone=rows["zone"] + 1).to_csv(tmp_path / "processed_RTs.tsv", sep="\t", index=False)
+    path = tmp_path / "naturalstories_RTS" / "processed_RTs.tsv"
+    rows = pd.read_csv(path, sep="\t")
+    rows.assign(zone=rows["zone"] + 1).to_csv(path, sep="\t", index=False)
     with pytest.raises(AlignmentError, match=r"times do not fit the text: text 1 word 1: 'She', the text has 'saw'"):
         corpora.load("natural_stories-raw", tmp_path)
 
@@ -272,6 +276,10 @@ def test_dundee_first_pass(tmp_path: Path) -> None:
     assert found.readings["time"].tolist() == [100, 0, 150, 0, 60]
     assert set(found.readings["participant"]) == {"sa"}
     assert not [note for note in found.notes if "spelt otherwise" in note], "a word cut off is the same word"
+    path = tmp_path / "texts" / "tx01wrdp.dat"
+    path.write_text(path.read_text(encoding="cp1252").replace(" 3 7\n", " 9 7\n"), encoding="cp1252")
+    with pytest.raises(InputError, match=r"tx01wrdp.dat: the words should be numbered 1, 2, …"):
+        corpora.load("dundee", tmp_path)
 
 
 def test_meco_blanks_and_gaps(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ WRITTEN = 20
 def release(corpus: Corpus, paths: Mapping[str, Path]) -> ReadingTimes:
     """Read first-pass gaze durations: 0 for words skipped, or first looked at after a later word."""
     texts = {int(found[1]): _text(path) for path in paths.values() if (found := TEXTS.fullmatch(path.name))}
-    files = [(found, path) for path in paths.values() if (found := FIXATIONS.fullmatch(path.name))]
+    files = [(found, path) for path in paths.values()
+             if (found := FIXATIONS.fullmatch(path.name)) and found[1] != LEFT_OUT]  # fmt: skip
     if not texts or not files:
         raise InputError(
             f"the folder has no {'texts (tx01wrdp.dat …)' if not texts else 'fixations (sa01ma2p.dat …)'}, which "
@@ -38,23 +39,22 @@ def release(corpus: Corpus, paths: Mapping[str, Path]) -> ReadingTimes:
         )
     import pandas as pd
 
-    rows = pd.concat([_gaze(path).assign(participant=found[1], text_id=int(found[2])) for found, path in files
-                      if found[1] != LEFT_OUT], ignore_index=True)  # fmt: skip
+    rows = pd.concat(
+        [_gaze(path).assign(participant=found[1], text_id=int(found[2])) for found, path in files], ignore_index=True
+    )
     words = words_of(dict(sorted(texts.items())))
-    notes = check_spellings(corpus.name, words.assign(word=[_written(word) for word in words["word"]]), rows)
+    notes = check_spellings(corpus.name, words.assign(word=words["word"].str[:WRITTEN]), rows)
     lines = tuple(" ".join(texts[number]) for number in sorted(texts))
     return ReadingTimes(lines, words, readings=readings_of(rows), notes=notes)
 
 
 def _text(path: Path) -> list[str]:
-    import pandas as pd
-
-    table = pd.read_csv(path, names=TEXT_COLUMNS, keep_default_na=False, **HOW)
-    return [str(word) for word in table.sort_values("number", kind="stable").drop_duplicates("number")["word"]]
-
-
-def _written(word: str) -> str:
-    return word if len(word) <= WRITTEN else word[:WRITTEN]
+    """Return the words of a text, each in the place that its number gives it."""
+    table = read(path, ["word", "number"], ["number"], names=TEXT_COLUMNS, header=None, **HOW)
+    table = table.drop_duplicates().sort_values("number", kind="stable")
+    if table["number"].tolist() != list(range(1, len(table) + 1)):
+        raise InputError(f"{path}: the words should be numbered 1, 2, … in the thirteenth column.")
+    return [str(word) for word in table["word"]]
 
 
 def _gaze(path: Path) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from wordprob.corpora.files import needed
 from wordprob.corpora.kinds import Corpus, ReadingTimes
 from wordprob.corpora.reading import check_spellings, read, readings_of, texts_of, words_of
 
-TIMES = "processed_RTs.tsv"
+TIMES = "naturalstories_RTS/processed_RTs.tsv"
 TEXT = "texts/natural_stories.txt"
 TOKENS = "all_stories.tok"
 

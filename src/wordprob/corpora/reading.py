@@ -43,11 +43,9 @@ def _check_numbers(values: pd.Series, path: Path) -> None:
     import pandas as pd
 
     if not pd.api.types.is_numeric_dtype(values):
-        wrong = values[pd.to_numeric(values, errors="coerce").isna() & values.notna()]
-        raise InputError(
-            f"{path}: column '{values.name}' holds what is no number: "
-            f"{listing(f'row {row + 1}: {value!r}' for row, value in enumerate(values) if value in set(wrong))}."
-        )
+        wrong = values.reset_index(drop=True)[(pd.to_numeric(values, errors="coerce").isna() & values.notna()).tolist()]
+        rows = (f"row {int(row) + 1}: {value!r}" for row, value in zip(wrong.index, wrong, strict=True))
+        raise InputError(f"{path}: column '{values.name}' holds what is no number: {listing(rows)}.")
 
 
 def texts_of(rows: pd.DataFrame) -> dict[int, list[str]]:

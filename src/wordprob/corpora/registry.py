@@ -144,7 +144,7 @@ RELEASES = (
         name="natural_stories-raw", title="Natural Stories", licence="CC BY-NC-SA 4.0", citation=FUTRELL,
         files=(
             # The checksum is the one that a public rerun of the paper recorded for this commit.
-            File(natural_stories.TIMES, f"{STORIES_AT}naturalstories_RTS/{natural_stories.TIMES}",
+            File(natural_stories.TIMES, f"{STORIES_AT}{natural_stories.TIMES}",
                  "208ee6c451f3827734d5b2de32b91e2cf3bd76aa177c412cb426373fa7d50b22"),
             PUBLISHED[1].files[0],
         ),
