@@ -219,6 +219,19 @@ def test_lines_join_families(small: pd.DataFrame) -> None:
     assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [1, 1, 1, 1], "no order, no line"
 
 
+def test_names_that_would_overlap(small: pd.DataFrame) -> None:
+    """Eleven models, two of nearly one size, in five corpora: families are named instead, and panels wrap."""
+    from wordprob.analysis import plots
+
+    protocol = Protocol("time ~ word_len", "surprisal", folds=3)
+    datasets = [Dataset(f"c{n}", model, small) for n in range(5) for model in ("a-100m", "b-101m", "a-9b")]
+    figure = plots.reading_times(analyse(datasets, protocol))
+    assert len(figure.axes) == 5
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts] == ["a", "b"]
+        assert not [label for label in axes.get_xticklabels() if "b-101m" in label.get_text()]
+
+
 def test_bad_formulas() -> None:
     with pytest.raises(OptionError, match="is not a formula"):
         Protocol(baseline="time ~ word_len +* freq")
