@@ -241,6 +241,21 @@ def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, t
     assert len(a) == 5
 
 
+def test_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_path: Path) -> None:
+    """Wiki-40B's shape, in a folder: the hub itself is not asked."""
+    pytest.importorskip("datasets")
+    lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
+    (tmp_path / "wiki").mkdir()
+    articles = [
+        json.dumps({"wikidata_id": "Q1", "text": f"_START_PARAGRAPH_\n{line}", "version_id": "1"}) for line in lines
+    ]
+    (tmp_path / "wiki" / "test.jsonl").write_text("\n".join(articles), encoding="utf-8")
+    common = ("--model", "exact:bow", "--frequencies", frequencies, "--min-count", 1, "--bootstrap", 5)
+    run(word_lengths, f"hf:{tmp_path / 'wiki'}:test", *common, "-o", tmp_path / "a")
+    run(word_lengths, texts, *common, "-o", tmp_path / "b")
+    assert (tmp_path / "a" / "types.tsv").read_bytes() == (tmp_path / "b" / "types.tsv").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
