@@ -28,6 +28,9 @@ HUNDREDTHS = "Δ log-likelihood ($10^{-2}$ nats per word)"
 ACROSS = 4
 """Panels beside one another, at most."""
 
+MARGIN = 1.6
+"""Factor by which the axis of sizes goes beyond the smallest and the largest model."""
+
 BARS_FROM = 4
 """One model on so many corpora makes bars by corpus; otherwise there is a panel for each corpus."""
 
@@ -68,7 +71,7 @@ def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, floa
             & result.summary["model"].isin(places)
         ]
         # The two estimates nearly coincide: a small step apart keeps both error bars in sight.
-        x = np.array([places[model] for model in rows["model"]]) * (1 + 0.04 * (k - 0.5))
+        x = np.array([places[model] for model in rows["model"]]) * _aside(places, k - 0.5)
         y, reach = 100 * rows["mean"].to_numpy(), 100 * (rows["ci_high"] - rows["mean"]).to_numpy()
         if len(rows):
             _points(axes, rows["model"].tolist(), x, y, reach, by_name, linewidth=1.2, markersize=5, **style)
@@ -117,6 +120,12 @@ def _crowded(places: Mapping[str, float]) -> bool:
     return len(sizes) > 1 and bool(np.diff(sizes).min() < max(np.ptp(sizes) / 8, 0.1))
 
 
+def _aside(places: Mapping[str, float], steps: float) -> float:
+    """Return the factor that moves a point a few steps along the axis, whatever the axis spans."""
+    span = np.log(max(places.values()) / min(places.values())) + 2 * np.log(MARGIN)
+    return float(np.exp(0.018 * span * steps))
+
+
 def _model_axis(axes: Axes, places: Mapping[str, float], by_name: bool) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -128,7 +137,7 @@ def _model_axis(axes: Axes, places: Mapping[str, float], by_name: bool) -> None:
     else:
         axes.set_xticks(list(places.values()), names, rotation=30, fontsize=7, ha="right")
     low, high = min(places.values()), max(places.values())
-    axes.set_xlim(low / 1.6, high * 1.6)
+    axes.set_xlim(low / MARGIN, high * MARGIN)
     axes.set_xlabel("model" if by_name else "parameters", fontsize=8)
 
 
@@ -178,7 +187,7 @@ def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float]
     for k, ((predictor, estimate), rows) in enumerate(groups):
         style = STYLES.get(str(estimate), {"color": "#444444", "linestyle": ":"})
         x = np.array([places[model] for model in rows["model"]])
-        step = 1 + 0.03 * (k - (len(groups) - 1) / 2)
+        step = _aside(places, k - (len(groups) - 1) / 2)
         reach = np.abs(np.stack([rows[kind] - rows[f"{kind}_low"], rows[f"{kind}_high"] - rows[kind]]))
         _points(axes, rows["model"].tolist(), x * step, rows[kind].to_numpy(), reach, by_name, linewidth=1.1,
                 markersize=4.5, marker=markers[str(predictor)], color=style["color"], linestyle=style["linestyle"],
