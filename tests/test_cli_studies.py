@@ -1,5 +1,6 @@
 """Both studies as commands: what they write, what they print, and that bad input leaves nothing behind."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -7,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
 from wordprob.analysis import report
 from wordprob.cli.reading_times import names_of, reading_times
 from wordprob.cli.word_lengths import word_lengths
-from wordprob.errors import AlignmentError, InputError, OptionError, OutputError, UnsupportedError
+from wordprob.errors import AlignmentError, DownloadError, InputError, OptionError, OutputError, UnsupportedError
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 PAPER = SHARED / "data" / "paper_reading_times"
@@ -35,6 +37,10 @@ def test_published_tables(tmp_path: Path) -> None:
     assert [cell.strip(" *") for cell in line.split("|")[3:12:3]] == ["5.25", "4.35", "3.63"]
     assert [cell.strip(" *") for cell in line.split("|")[4:12:3]] == ["5.24", "4.33", "3.47"]
     assert {path.name for path in (tmp_path / "results").iterdir()} == set(report.READING_TIMES_FILES)
+    about = json.loads((tmp_path / "results" / "provenance.json").read_text(encoding="utf-8"))
+    assert about["inputs"][str(tables[0])] == hashlib.sha256(tables[0].read_bytes()).hexdigest()
+    assert str(PAPER / "folds" / "provo.tsv") in about["inputs"]
+    assert about["options"]["fold_files"] == [str(PAPER / "folds")]
     tidy = pd.read_csv(tmp_path / "results" / "delta_llh.tsv", sep="\t")
     assert tidy.columns.tolist() == ["corpus", "model", "estimate", "fold", "n", "delta_llh"]
     assert len(tidy) == 3 * 2 * 10
@@ -155,12 +161,21 @@ def test_texts_that_are_not_the_words(study: Path, frequencies: Path, tmp_path: 
         ((SMALL, "--baseline", "time ~ cloze"), InputError, "no column 'cloze'"),
         ((SMALL, "--n-folds", "1"), OptionError, "cannot make 1 folds"),
         ((SMALL, "--correction", "tukey"), OptionError, "bh, holm, none"),
-        ((SMALL, "--skipped", "never"), OptionError, "zero or missing"),
+        ((SMALL, "--participant", "word", "--skipped", "never"), OptionError, "zero or missing"),
+        ((SMALL, "--skipped", "missing"), UsageError, "--skipped is about participants.* --participant"),
+        ((SMALL, "--position-column", "freq"), InputError, r"'freq' should count the words, but holds row 1: '"),
+        ((SMALL, "--data-dir", "."), UsageError, "--data-dir goes with --corpus"),
+        ((SMALL, "--texts", "t.txt"), UsageError, "--texts are for a --model"),
         ((SMALL, "--size", "big"), OptionError, "--size my-model=125"),
         ((SMALL, "--folds", "nowhere.tsv"), InputError, "no such file: nowhere.tsv"),
         (("nowhere.tsv",), InputError, "no such file"),
         (("--corpus", "povo"), OptionError, "Did you mean provo"),
-        (("--corpus", "dundee"), Exception, "--data-dir"),
+        (("--corpus", "dundee", "--model", "exact:bow"), DownloadError, "--data-dir"),
+        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals.*--model"),
+        (("--corpus", "provo", "--outliers", "2"), OptionError, "--outliers is about.*, but provo holds means"),
+        (("--corpus", "provo", "--time-column", "rt"), UsageError, "--time-column is about TABLES"),
+        (("--corpus", "provo", "small.tsv"), UsageError, "TABLES or --corpus"),
+        ((SMALL, "--model", "exact:bow", "--model", "exact:bow"), OptionError, "exact:bow and exact:bow have the same"),
     ],
 )
 def test_bad_input_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: type, message: str) -> None:
@@ -178,6 +193,22 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
         run(reading_times, SMALL, "-o", out)
     run(reading_times, SMALL, "-o", out, "--force")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before, "the same input gives the same files"
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def write(path: Path, data: bytes) -> int:
+        written.append(path.name)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return len(data)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    with pytest.raises(OutputError, match="results could not be written: No space left on device"):
+        run(reading_times, SMALL, "-o", tmp_path / "results")
+    assert len(written) == 4
+    assert not (tmp_path / "results").exists()
 
 
 def test_names_of_files() -> None:
@@ -210,6 +241,21 @@ def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, t
     assert len(a) == 5
 
 
+def test_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_path: Path) -> None:
+    """Wiki-40B's shape, in a folder: the hub itself is not asked."""
+    pytest.importorskip("datasets")
+    lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
+    (tmp_path / "wiki").mkdir()
+    articles = [
+        json.dumps({"wikidata_id": "Q1", "text": f"_START_PARAGRAPH_\n{line}", "version_id": "1"}) for line in lines
+    ]
+    (tmp_path / "wiki" / "test.jsonl").write_text("\n".join(articles), encoding="utf-8")
+    common = ("--model", "exact:bow", "--frequencies", frequencies, "--min-count", 1, "--bootstrap", 5)
+    run(word_lengths, f"hf:{tmp_path / 'wiki'}:test", *common, "-o", tmp_path / "a")
+    run(word_lengths, texts, *common, "-o", tmp_path / "b")
+    assert (tmp_path / "a" / "types.tsv").read_bytes() == (tmp_path / "b" / "types.tsv").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -218,6 +264,7 @@ def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, t
         (("--model", "exact:bow", "--min-count", "50", "--frequencies", "unigrams.csv"), "--min-count"),
         (("--model", "exact:bow", "--frequencies", "corpus.txt"), "another part of the corpus"),
         (("--model", "exact:bow", "--bootstrap", "1"), "bootstrap samples"),
+        (("--model", "exact:bow", "--model", "exact:bow"), "have the same name"),
     ],
 )
 def test_bad_word_lengths_leave_nothing(
@@ -243,3 +290,10 @@ def test_without_the_extra(command, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(UnsupportedError, match=r"need formulaic: pip install 'wordprob\[study\]'"):
         run(command, SMALL, "-o", tmp_path / "results")
+
+
+def test_corpora_are_listed() -> None:
+    done = run(reading_times, "--list-corpora")
+    assert "provo-raw\n" in done.stdout
+    assert "CC BY-NC-SA 4.0" in done.stdout
+    assert "Siegelman et al. (2022)" in done.stdout

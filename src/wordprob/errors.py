@@ -19,7 +19,7 @@ Messages say what was wrong, what was given, what is allowed, and what to type n
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class WordprobError(Exception):
@@ -69,3 +69,33 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return f"Known: {', '.join(names)}."
+
+
+def missing_columns(where: str, wanted: Iterable[str], there: Iterable[object]) -> str:
+    """Return a sentence naming the columns that are not there and those that are; empty if none is missing.
+
+    Examples
+    --------
+    >>> missing_columns("study.csv", ["word", "time"], ["word", "times"])
+    "study.csv has no column 'time'. Did you mean times? It has: word, times."
+    """
+    names = [str(name) for name in there]
+    missing = [name for name in wanted if name not in names]
+    if not missing:
+        return ""
+    hint = did_you_mean(missing[0], names)
+    near = "" if hint.startswith("Known") else f" {hint}"
+    return f"{where} has no column {', '.join(repr(name) for name in missing)}.{near} It has: {', '.join(names)}."
+
+
+def listing(items: Iterable[str], shown: int = 5) -> str:
+    """Join the first few items, and count the rest.
+
+    Examples
+    --------
+    >>> listing("abc", shown=2)
+    'a; b; and 1 more'
+    """
+    found: Sequence[str] = list(items)
+    rest = len(found) - shown
+    return "; ".join(found[:shown]) + (f"; and {rest} more" if rest > 0 else "")

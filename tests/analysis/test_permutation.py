@@ -25,6 +25,15 @@ def test_smallest_p_of_ten_folds() -> None:
 
 def test_ties_count() -> None:
     assert permutation.sign_flip_test(np.array([0.1, 0.2, 0.3, -0.3])) == 12 / 16
+    assert permutation.sign_flip_test(np.array([0.1, 0.2, 0.3, -0.3]), ties=False) == 6 / 16
+
+
+def test_what_the_papers_code_estimates() -> None:
+    """Half a million sampled flips, ties not counted, one added: near the share of flips strictly beyond."""
+    values = np.random.default_rng(6).normal(0.3, 1, 10)
+    flips = np.random.default_rng(7).choice((-1, 1), size=(500_000, 10))
+    sampled = (np.sum(np.abs((flips * values).mean(axis=1)) > abs(values.mean()) + 1e-12) + 1) / 500_000
+    assert permutation.sign_flip_test(values, ties=False) == pytest.approx(sampled, abs=0.003)
 
 
 def test_sampled_p_is_near_the_exact_one() -> None:

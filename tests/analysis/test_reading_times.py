@@ -207,9 +207,48 @@ def test_formulas_may_transform(small: pd.DataFrame) -> None:
         analyse([Dataset("small", "m", small.assign(time=times))], protocol)
 
 
-def test_formula_without_left_side() -> None:
+def test_lines_join_families(small: pd.DataFrame) -> None:
+    from wordprob.analysis import plots
+
+    models = ("a-10m", "b-15m", "a-20m")
+    protocol = Protocol("time ~ word_len", "surprisal")
+    axes = plots.reading_times(analyse([Dataset("small", model, small) for model in models], protocol)).axes[0]
+    assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [2, 1, 2, 1], "both estimates, two families"
+    unknown = [Dataset("small", model, small) for model in ("a-one", "a-two")]
+    axes = plots.reading_times(analyse(unknown, protocol)).axes[0]
+    assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [1, 1, 1, 1], "no order, no line"
+
+
+def test_names_that_would_overlap(small: pd.DataFrame) -> None:
+    """Eleven models, two of nearly one size, in five corpora: families are named instead, and panels wrap."""
+    from wordprob.analysis import plots
+
+    protocol = Protocol("time ~ word_len", "surprisal", folds=3)
+    datasets = [Dataset(f"c{n}", model, small) for n in range(5) for model in ("a-100m", "b-101m", "a-9b")]
+    figure = plots.reading_times(analyse(datasets, protocol))
+    assert len(figure.axes) == 5
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts] == ["a", "b"]
+        assert not [label for label in axes.get_xticklabels() if "b-101m" in label.get_text()]
+
+
+def test_bad_formulas() -> None:
     with pytest.raises(OptionError, match="is not a formula"):
         Protocol(baseline="time ~ word_len +* freq")
+    with pytest.raises(OptionError, match="does not say what to predict"):
+        Protocol(baseline="word_len * freq")
+
+
+def test_no_complete_row_says_why(small: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"all of the values that are needed: freq is missing on 3 of 3 rows; "):
+        analyse([Dataset("small", "m", small.head(3).assign(freq=""))])
+
+
+def test_what_is_missing_is_counted(result: Result, small: pd.DataFrame) -> None:
+    [about] = result.provenance["datasets"]
+    assert about["missing"]["freq"] == int((small["freq"] == "").sum())
+    unknown = int((small["word_len"] == "").sum())
+    assert about["missing"]["prev3_word_len"] == 3 * small["text_id"].nunique() + unknown
 
 
 def test_given_twice(small: pd.DataFrame) -> None:

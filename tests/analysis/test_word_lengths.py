@@ -213,6 +213,18 @@ def test_missing_columns(tmp_path: Path) -> None:
         aggregate([path], Which())
 
 
+@pytest.mark.parametrize("name", ["bad.tsv", "bad.parquet"])
+def test_surprisals_that_are_no_numbers(tmp_path: Path, name: str) -> None:
+    path, frame = tmp_path / name, made_up(3).astype(object)
+    frame.loc[1, "surprisal"] = "high"
+    if name.endswith("tsv"):
+        frame.to_csv(path, sep="\t", index=False)
+    else:
+        write(frame.astype(str), path)
+    with pytest.raises(InputError, match=rf"{name} cannot be read as scored words: .*high"):
+        aggregate([path], Which())
+
+
 def test_too_few_types() -> None:
     with pytest.raises(InputError, match="--min-count"):
         analyse({"m": TypeSums(Which())}, Settings())

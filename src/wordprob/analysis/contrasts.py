@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import stats
 
 from wordprob.analysis.permutation import EXACT_UP_TO, sign_flip_test
-from wordprob.analysis.tables import listing, numbers, require
-from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.analysis.tables import numbers, require
+from wordprob.errors import InputError, OptionError, did_you_mean, listing
 from wordprob.types import Floats
 
 SUMMARY: dict[str, str] = {

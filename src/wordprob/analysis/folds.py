@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.tables import Mask, listing, numbers, require
-from wordprob.errors import InputError, OptionError
+from wordprob.analysis.tables import Mask, numbers, require
+from wordprob.errors import InputError, OptionError, listing
 from wordprob.types import Ints
 
 KEYS = ["text_id", "word_id"]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import platform
+import tempfile
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from wordprob._version import __version__
+from wordprob.cache import sha256
 from wordprob.errors import OutputError
 from wordprob.table import check_output, write_whole
 
@@ -47,10 +49,19 @@ def check_folder(folder: str | Path, names: Iterable[str], force: bool = False) 
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files that are finished already, each put into place whole."""
-    folder.mkdir(exist_ok=True)
-    for name, data in files.items():
-        write_whole(folder / name, lambda aside, data=data: aside.write_bytes(data))
+    """Write finished files: all of them aside first, then all into place, so that results never are a mixture."""
+    new = not folder.exists()
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as aside:
+            for name, data in files.items():
+                (Path(aside) / name).write_bytes(data)
+            for name in files:
+                (Path(aside) / name).replace(folder / name)
+    except OSError as error:
+        if new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        raise OutputError(f"{folder} could not be written: {error.strerror or error}") from error
 
 
 def tsv(frame: pd.DataFrame) -> bytes:
@@ -68,6 +79,11 @@ def provenance(about: Mapping[str, object]) -> bytes:
             continue
     text = json.dumps({**about, "versions": versions}, indent=1, ensure_ascii=False, default=str)
     return (text + "\n").encode("utf-8")
+
+
+def checksums(paths: Iterable[str | Path]) -> dict[str, str]:
+    """Return the SHA-256 of those inputs that are files."""
+    return {str(path): sha256(Path(path)) for path in paths if Path(path).is_file()}
 
 
 def images(name: str, figure: Figure) -> dict[str, bytes]:

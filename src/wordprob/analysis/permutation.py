@@ -17,23 +17,35 @@ CORRECTIONS = {
 }
 
 
-def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42) -> float:
+def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42, ties: bool = True) -> float:
     """Return the two-sided p-value of a mean difference of zero, by flipping the signs of paired differences.
 
     Exact for up to sixteen pairs: the share of all sign flips whose mean is at least as far from zero. The arrangement
     observed and its mirror image are among them, so that p is never below 2/2ⁿ.
 
+    Parameters
+    ----------
+    differences
+        One for each pair.
+    samples, seed
+        How many flips are drawn where there are too many to count, and the seed.
+    ties
+        Count flips that are just as far from zero. Without them the result is no p-value, since what was observed is
+        itself a possible flip; it is what the paper's code estimates.
+
     Examples
     --------
     >>> sign_flip_test(np.array([1.0, 2.0, 3.0]))
     0.25
+    >>> sign_flip_test(np.array([1.0, 2.0, 3.0]), ties=False)
+    0.0
     """
     n = len(differences)
     signs = _all_signs(n) if n <= EXACT_UP_TO else np.random.default_rng(seed).choice((-1.0, 1.0), size=(samples, n))
-    observed = abs(float(differences.sum()))
-    # Flips that tie with what was observed must count, whatever the rounding of their sums.
-    reached = np.abs(signs @ differences) >= observed - 1e-12 * float(np.abs(differences).sum())
-    count = int(reached.sum())
+    # Flips that tie with what was observed must be told from those beyond it, whatever the rounding of their sums.
+    rounding = 1e-12 * float(np.abs(differences).sum())
+    beyond = np.abs(signs @ differences) - abs(float(differences.sum()))
+    count = int((beyond >= -rounding).sum() if ties else (beyond > rounding).sum())
     return count / len(signs) if n <= EXACT_UP_TO else (count + 1) / (len(signs) + 1)
 
 

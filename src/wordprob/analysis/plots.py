@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from wordprob.analysis import reading_times as rt
 from wordprob.analysis import word_lengths as wl
+from wordprob.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,12 @@ STYLES: dict[str, dict[str, Any]] = {
     "naive": {"color": "#D55E00", "marker": "^", "linestyle": "--", "label": "naive (buggy)"},
 }
 HUNDREDTHS = "Δ log-likelihood ($10^{-2}$ nats per word)"
+ACROSS = 4
+"""Panels beside one another, at most."""
+
+MARGIN = 1.6
+"""Factor by which the axis of sizes goes beyond the smallest and the largest model."""
+
 BARS_FROM = 4
 """One model on so many corpora makes bars by corpus; otherwise there is a panel for each corpus."""
 
@@ -31,38 +38,72 @@ BARS_FROM = 4
 def reading_times(result: rt.Result) -> Figure:
     """Draw the paper's figure: Δ log-likelihood by model size, a panel for each corpus, both estimates.
 
+    Lines join the models of one family.
+
     One model on many corpora is drawn as bars by corpus, as in the paper's multilingual figure. Error bars are 95 %
     intervals (Student's t) over folds.
     """
     if len(result.models) == 1 and len(result.corpora) >= BARS_FROM:
         return _bars(result)
-    count = len(result.corpora)
-    figure = Figure(figsize=(1.2 + 2.7 * count, 3.4), layout="constrained")
-    panels: Sequence[Axes] = figure.subplots(1, count, squeeze=False)[0]
-    places, ticks = _places(result.models, result.sizes)
-    for corpus, axes in zip(result.corpora, panels, strict=True):
-        _panel(axes, result, corpus, places)
-        _model_axis(axes, places, ticks)
+    across = min(len(result.corpora), ACROSS)
+    down = -(-len(result.corpora) // across)
+    figure = Figure(figsize=(1.2 + 2.7 * across, 0.4 + 3 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False)
+    panels: Sequence[Axes] = list(grid.flat)
+    for unused in panels[len(result.corpora) :]:
+        unused.remove()
+    places, by_name = _places(result.models, result.sizes)
+    for corpus, axes in zip(result.corpora, panels, strict=False):
+        _panel(axes, result, corpus, places, by_name)
+        _model_axis(axes, places, by_name)
         axes.set_title(result.titles[corpus])
-    panels[0].set_ylabel(HUNDREDTHS)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(HUNDREDTHS)
     _legend(figure, panels[0])
     return figure
 
 
-def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, float]) -> None:
+def _panel(axes: Axes, result: rt.Result, corpus: str, places: Mapping[str, float], by_name: bool) -> None:
     for k, (estimate, style) in enumerate(STYLES.items()):
         rows = result.summary[
             (result.summary["corpus"] == corpus)
             & (result.summary["contrast"] == f"{estimate} - baseline")
             & result.summary["model"].isin(places)
         ]
-        order = np.argsort([places[model] for model in rows["model"]])
         # The two estimates nearly coincide: a small step apart keeps both error bars in sight.
-        x = np.array([places[model] for model in rows["model"]])[order] * (1 + 0.04 * (k - 0.5))
-        y, reach = 100 * rows["mean"].to_numpy()[order], 100 * (rows["ci_high"] - rows["mean"]).to_numpy()[order]
+        x = np.array([places[model] for model in rows["model"]]) * _aside(places, k - 0.5)
+        y, reach = 100 * rows["mean"].to_numpy(), 100 * (rows["ci_high"] - rows["mean"]).to_numpy()
         if len(rows):
-            axes.errorbar(x, y, yerr=reach, capsize=2, linewidth=1.2, markersize=5, **style)
+            _points(axes, rows["model"].tolist(), x, y, reach, by_name, linewidth=1.2, markersize=5, **style)
+            if not by_name and _crowded(places):
+                _name_families(axes, rows["model"].tolist(), x, y + reach)
     tidy(axes)
+
+
+def _points(
+    axes: Axes, models: Sequence[str], x: Floats, y: Floats, reach: Floats, by_name: bool, **style: Any
+) -> None:
+    """Draw points with error bars, and join those of one family: only between those is size the difference."""
+    families = np.array([model if by_name else _family(model) for model in models])
+    for n, family in enumerate(dict.fromkeys(families)):
+        rows = np.flatnonzero(families == family)
+        rows = rows[np.argsort(x[rows])]
+        shown = {**style, "label": style["label"] if n == 0 else None}
+        axes.errorbar(x[rows], y[rows], yerr=reach[..., rows], capsize=2, **shown)
+
+
+def _name_families(axes: Axes, models: Sequence[str], x: Floats, y: Floats) -> None:
+    """Write, once in a panel, the name of each family over its smallest model."""
+    families = [_family(model) for model in models]
+    for family in dict.fromkeys(families):
+        at = min((n for n, name in enumerate(families) if name == family), key=lambda n: float(x[n]))
+        if family not in {text.get_text() for text in axes.texts}:
+            axes.annotate(family, (x[at], y[at]), xytext=(0, 3), textcoords="offset points", fontsize=7, ha="center")
+
+
+def _family(model: str) -> str:
+    """Return what models of one family have in common: gpt2 of gpt2-small and gpt2-xl."""
+    return model.rpartition("/")[2].partition("-")[0].lower()
 
 
 def _places(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
@@ -73,14 +114,30 @@ def _places(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[d
     return {model: float(sizes[model] or 0.0) for model in models}, False
 
 
+def _crowded(places: Mapping[str, float]) -> bool:
+    """Tell whether the names of models would stand on one another."""
+    sizes = np.log(sorted(places.values()))
+    return len(sizes) > 1 and bool(np.diff(sizes).min() < max(np.ptp(sizes) / 8, 0.1))
+
+
+def _aside(places: Mapping[str, float], steps: float) -> float:
+    """Return the factor that moves a point a few steps along the axis, whatever the axis spans."""
+    span = np.log(max(places.values()) / min(places.values())) + 2 * np.log(MARGIN)
+    return float(np.exp(0.018 * span * steps))
+
+
 def _model_axis(axes: Axes, places: Mapping[str, float], by_name: bool) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
     names = list(places) if by_name else [f"{_size(size)}\n{model}" for model, size in places.items()]
-    axes.set_xticks(list(places.values()), names, rotation=30, fontsize=7, ha="right")
+    if not by_name and _crowded(places):
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _size(size)))
+    else:
+        axes.set_xticks(list(places.values()), names, rotation=30, fontsize=7, ha="right")
     low, high = min(places.values()), max(places.values())
-    axes.set_xlim(low / 1.6, high * 1.6)
+    axes.set_xlim(low / MARGIN, high * MARGIN)
     axes.set_xlabel("model" if by_name else "parameters", fontsize=8)
 
 
@@ -114,7 +171,7 @@ def word_lengths(result: wl.Result) -> Figure:
     panels: Sequence[Axes] = figure.subplots(1, 2, squeeze=False)[0]
     places, by_name = _places(result.models, result.sizes)
     for axes, kind in zip(panels, ("spearman", "pearson"), strict=True):
-        _lines(axes, result, kind, places)
+        _lines(axes, result, kind, places, by_name)
         _model_axis(axes, places, by_name)
         axes.set_title(f"{kind.title()} correlation with length", fontsize=10)
         tidy(axes)
@@ -124,18 +181,20 @@ def word_lengths(result: wl.Result) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float]) -> None:
+def _lines(axes: Axes, result: wl.Result, kind: str, places: Mapping[str, float], by_name: bool) -> None:
     markers = {"Zipf": "s", "CCH (Piantadosi)": "o", "CCH (Pimentel)": "D"}
     groups = result.correlations.groupby(["predictor", "estimate"], sort=False)
     for k, ((predictor, estimate), rows) in enumerate(groups):
         style = STYLES.get(str(estimate), {"color": "#444444", "linestyle": ":"})
         x = np.array([places[model] for model in rows["model"]])
-        order, step = np.argsort(x), 1 + 0.03 * (k - (len(groups) - 1) / 2)
+        step = _aside(places, k - (len(groups) - 1) / 2)
         reach = np.abs(np.stack([rows[kind] - rows[f"{kind}_low"], rows[f"{kind}_high"] - rows[kind]]))
-        axes.errorbar(x[order] * step, rows[kind].to_numpy()[order], yerr=reach[:, order], capsize=2, linewidth=1.1,
-                      markersize=4.5, marker=markers[str(predictor)], color=style["color"],
-                      linestyle=style["linestyle"], label=f"{predictor} {estimate}".strip(),
-                      fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
+        _points(axes, rows["model"].tolist(), x * step, rows[kind].to_numpy(), reach, by_name, linewidth=1.1,
+                markersize=4.5, marker=markers[str(predictor)], color=style["color"], linestyle=style["linestyle"],
+                label=f"{predictor} {estimate}".strip(),
+                fillstyle="full" if predictor != "CCH (Pimentel)" else "none")  # fmt: skip
+        if estimate and not by_name and _crowded(places):
+            _name_families(axes, rows["model"].tolist(), x * step, rows[f"{kind}_high"].to_numpy())
 
 
 def tidy(axes: Axes) -> None:

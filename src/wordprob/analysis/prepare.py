@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
-from wordprob.analysis.tables import Mask, check_times, listing, numbers, require
-from wordprob.errors import AlignmentError, OptionError
-from wordprob.types import Floats
+from wordprob.analysis.tables import Mask, check_times, numbers, require
+from wordprob.errors import AlignmentError, InputError, OptionError, listing
+from wordprob.types import Floats, Ints
 
 KEYS = ["text_id", "word_id"]
 SKIPPED = ("zero", "missing")
@@ -100,19 +100,49 @@ def _canonical(frame: pd.DataFrame, columns: Columns, times: Floats, where: str)
     rows = pd.DataFrame({"text_id": frame[columns.text] if columns.text else 1}, index=frame.index)
     readers = [rows["text_id"]] + ([frame[columns.participant]] if columns.participant else [])
     order = rows.groupby(readers, sort=False).cumcount()
-    rows["word_id"] = numbers(frame, columns.position, where).astype(np.int64) if columns.position else order
+    rows["word_id"] = _positions(frame, columns.position, where) if columns.position else order
     counted = "word_len" in frame.columns and columns.participant is None
     lengths = numbers(frame, "word_len", where) if counted else words.str.len().to_numpy(dtype=np.float64)
     return rows.assign(word=words, time=times, word_len=lengths)
 
 
+def _positions(frame: pd.DataFrame, column: str, where: str) -> Ints:
+    found = numbers(frame, column, where)
+    if len(wrong := np.flatnonzero(found != np.round(found))):
+        places = (f"row {row + 1}: {frame[column].iloc[row]!r}" for row in wrong)
+        raise InputError(f"{where}: column '{column}' should count the words, but holds {listing(places)}.")
+    return found.astype(np.int64)
+
+
 def _mean(rows: pd.DataFrame, cleaning: Cleaning, where: str) -> pd.DataFrame:
     _check_same_words(rows, where)
-    kept = keep(rows["time"].to_numpy(), cleaning)
-    words = rows.drop_duplicates(KEYS).drop(columns="time").set_index(KEYS)
-    words["time"] = rows[kept].groupby(KEYS, sort=False)["time"].mean()
-    # Words that lost all their times stay as rows: they are somebody's predecessors.
-    return _in_order(words.reset_index())
+    return _in_order(average(rows.drop_duplicates(KEYS).drop(columns="time"), rows, cleaning))
+
+
+def average(words: pd.DataFrame, readings: pd.DataFrame, cleaning: Cleaning) -> pd.DataFrame:
+    """Add to every word the mean of those of its times that count.
+
+    Parameters
+    ----------
+    words
+        ``text_id, word_id, word``, a row for each word.
+    readings
+        ``text_id, word_id, time``, a row for each participant and word.
+    cleaning
+        Which times count.
+    """
+    kept = keep(readings["time"].to_numpy(dtype=np.float64), cleaning)
+    times = readings[kept].groupby(KEYS, sort=False)["time"].mean()
+    # Words without any time stay as rows: they are somebody's predecessors.
+    found = words.set_index(KEYS).assign(time=times).reset_index()
+    return found.assign(word_len=found["word"].str.len().astype(np.float64))
+
+
+def tally(times: Floats, cleaning: Cleaning) -> dict[str, int]:
+    """Count the times there are, those that are 0, and the outliers that are dropped."""
+    known = np.isfinite(times)
+    dropped = known & (times > 0) & ~keep(times, cleaning)
+    return {"times": int(known.sum()), "zero": int((times == 0).sum()), "outliers": int(dropped.sum())}
 
 
 def _in_order(rows: pd.DataFrame) -> pd.DataFrame:

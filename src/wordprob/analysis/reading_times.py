@@ -17,7 +17,7 @@ import pandas as pd
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
 from wordprob.analysis.tables import Mask, check_times, numbers, require
-from wordprob.errors import InputError, OptionError
+from wordprob.errors import InputError, OptionError, listing
 from wordprob.types import Floats, Ints
 
 ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
@@ -225,6 +225,10 @@ def _cross_validate(dataset: Dataset, protocol: Protocol) -> Part:
     tables = {name: _variables(dataset, protocol, column) for name, column in _columns(dataset).items()}
     # An infinite surprisal (probability zero) is no more a predictor than a missing one.
     complete = np.all([np.isfinite(table.to_numpy()).all(axis=1) for table in tables.values()], axis=0)
+    missing = _missing(tables)
+    if not complete.any():
+        every = (f"{name} is missing on {count} of {len(complete)} rows" for name, count in missing.items())
+        raise InputError(f"{dataset.where}: no row has all of the values that are needed: {listing(every)}.")
     folds = _folds(dataset, complete, protocol)
     used = complete & (folds > 0)
     tables = {name: table[used].reset_index(drop=True) for name, table in tables.items()}
@@ -238,6 +242,7 @@ def _cross_validate(dataset: Dataset, protocol: Protocol) -> Part:
         "source": dataset.source,
         "rows": len(complete),
         "incomplete": int((~complete).sum()),
+        "missing": missing,
         "without_fold": int((complete & (folds == 0)).sum()),
         "used": int(used.sum()),
         "folds": "given" if dataset.folds is not None else f"drawn, seed {protocol.seed}",
@@ -246,13 +251,21 @@ def _cross_validate(dataset: Dataset, protocol: Protocol) -> Part:
     return _tidy(dataset, llh, folds[used]), _all_coefficients(dataset, designs), about
 
 
+def _missing(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
+    """Count, for every variable that is not known everywhere, the rows without it; the worst first."""
+    counts = {
+        _renamed(str(name), ESTIMATES[estimate]): int((~np.isfinite(values.to_numpy())).sum())
+        for estimate, table in tables.items()
+        for name, values in table.items()
+    }
+    return {name: count for name, count in sorted(counts.items(), key=lambda item: -item[1]) if count}
+
+
 def _columns(dataset: Dataset) -> dict[str, str]:
     return {name: ESTIMATES[name] for name in dataset.estimates}
 
 
 def _folds(dataset: Dataset, complete: Mask, protocol: Protocol) -> Ints:
-    if not complete.any():
-        raise InputError(f"{dataset.where}: no row has all of the values that '{protocol.full}' needs.")
     found = dataset.folds if dataset.folds is not None else folding.draw(complete, protocol.folds, protocol.seed)
     if len(np.unique(found[complete & (found > 0)])) < 2:
         raise InputError(f"{dataset.where}: fewer than two folds hold complete rows; nothing can be held out.")
@@ -364,5 +377,8 @@ def _describe(values: Floats) -> dict[str, float]:
     count, mean = len(values), float(np.mean(values))
     error = float(np.std(values, ddof=1) / np.sqrt(count))
     reach = error * float(stats.t.ppf(0.975, count - 1))
-    p = permutation.sign_flip_test(values)
-    return {"folds": count, "mean": mean, "std_error": error, "ci_low": mean - reach, "ci_high": mean + reach, "p": p}
+    low, high = mean - reach, mean + reach
+    p, strict = permutation.sign_flip_test(values), permutation.sign_flip_test(values, ties=False)
+    return {
+        "folds": count, "mean": mean, "std_error": error, "ci_low": low, "ci_high": high, "p": p, "p_strict": strict,
+    }  # fmt: skip

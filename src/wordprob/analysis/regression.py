@@ -46,8 +46,6 @@ def variables(formula: str) -> set[str]:
 def design(formula: str, frame: pd.DataFrame) -> Design:
     """Work out a formula; rows must be complete."""
     parsed = _parse(formula)
-    if not hasattr(parsed, "lhs"):
-        raise OptionError(f"'{formula}' does not say what to predict; write it as: time ~ word_len * freq")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is named below
             matrices = parsed.get_model_matrix(frame, na_action="raise")
@@ -68,9 +66,12 @@ def _parse(formula: str) -> Any:
     from formulaic.errors import FormulaicError
 
     try:
-        return Formula(formula)
+        parsed = Formula(formula)
     except FormulaicError as error:
         raise OptionError(f"'{formula}' is not a formula: {error}. Write it as: time ~ word_len * freq") from error
+    if not hasattr(parsed, "lhs"):
+        raise OptionError(f"'{formula}' does not say what to predict; write it as: time ~ word_len * freq")
+    return parsed
 
 
 def fold_log_likelihoods(design: Design, folds: Ints, where: str) -> Floats:

@@ -58,7 +58,8 @@ def reading_times_latex(result: reading_times.Result) -> str:
     titles = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{_tex(result.titles[c])}}}" for c in result.corpora)
     rules = " ".join(rf"\cmidrule(lr){{{2 + width * n}-{1 + width * (n + 1)}}}" for n in range(count))
     heads = " & ".join(_headers(result) * count)
-    body = [" & ".join([_tex(model), *_cells(result, model, "${:.2f}^{{{}}}$")]) + r" \\" for model in _rows(result)]
+    cells = {model: [_starred(cell) for cell in _cells(result, model, "{:.2f}{}")] for model in _rows(result)}
+    body = [" & ".join([_tex(model), *cells[model]]) + r" \\" for model in cells]
     lines = [
         f"% {_caption(result)}",
         rf"\begin{{tabular}}{{l{'c' * width * count}}}",
@@ -72,6 +73,13 @@ def reading_times_latex(result: reading_times.Result) -> str:
         r"\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _starred(cell: str) -> str:
+    """Raise the stars, and set a sign and a dash as signs and dashes."""
+    number = cell.rstrip("*")
+    raised = f"^{{{cell[len(number) :]}}}" if cell != number else ""
+    return f"${number}{raised}$" if number != ABSENT else "--"
 
 
 def _rows(result: reading_times.Result) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from wordprob import sheets
-from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.errors import InputError, OptionError, listing, missing_columns
 from wordprob.sheets.base import UNNAMED
 from wordprob.sheets.delimited import Delimited
 from wordprob.table import sidecar
@@ -25,9 +25,6 @@ MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
 """What stands for a missing number; in a column of words all of these are words."""
 
 COMMAS = re.compile(r"-?\d+(?:,\d+)?(?:[eE][-+]?\d+)?")
-
-SHOWN = 5
-"""Rows an error lists."""
 
 
 def read_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
@@ -81,15 +78,8 @@ def pair(given: str) -> tuple[str, str]:
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     """Raise, unless ``frame`` has all ``columns``; say which are missing and what is there."""
-    there = [str(name) for name in frame.columns]
-    missing = [name for name in columns if name not in there]
-    if not missing:
-        return
-    hint = did_you_mean(missing[0], there)
-    near = "" if hint.startswith("Known") else f" {hint}"
-    raise InputError(
-        f"{where} has no column {', '.join(repr(name) for name in missing)}.{near} It has: {', '.join(there)}."
-    )
+    if message := missing_columns(where, columns, frame.columns):
+        raise InputError(message)
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
@@ -127,10 +117,3 @@ def check_times(times: Floats, column: str, where: str) -> None:
             f"{where}: all {len(known)} times in column '{column}' are {known[0]:g}; there is nothing to predict. "
             "Name the right column with --time-column."
         )
-
-
-def listing(items: Iterable[str], shown: int = SHOWN) -> str:
-    """Join the first few items, and count the rest."""
-    found: Sequence[str] = list(items)
-    rest = len(found) - shown
-    return "; ".join(found[:shown]) + (f"; and {rest} more" if rest > 0 else "")

@@ -16,8 +16,8 @@ from scipy import stats
 
 from wordprob.analysis.contrasts import Result
 from wordprob.analysis.plots import STYLES, tidy
-from wordprob.analysis.tables import listing, numbers, pair, require
-from wordprob.errors import InputError
+from wordprob.analysis.tables import numbers, pair, require
+from wordprob.errors import InputError, listing
 from wordprob.types import Floats
 
 if TYPE_CHECKING:

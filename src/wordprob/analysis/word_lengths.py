@@ -17,7 +17,7 @@ import pandas as pd
 from wordprob.analysis.reading_times import size_of
 from wordprob.analysis.tables import Mask
 from wordprob.analysis.types_of_words import TypeSums, Which, batches, open_scored
-from wordprob.errors import InputError, OptionError
+from wordprob.errors import InputError, OptionError, WordprobError
 from wordprob.types import Floats, Ints
 
 KINDS = ("spearman", "pearson")
@@ -98,8 +98,13 @@ def aggregate(paths: Sequence[Path], which: Which) -> dict[str, TypeSums]:
     found: dict[str, TypeSums] = {}
     for file in files:
         sums = found.setdefault(file.model, TypeSums(which))
-        for words, corrected, naive in batches(file):
-            sums.add(words, corrected, naive)
+        try:
+            for words, corrected, naive in batches(file):
+                sums.add(words, corrected, naive)
+        except WordprobError:
+            raise
+        except ValueError as error:  # the readers of text files and of Parquet have their own words for it
+            raise InputError(f"{file.path} cannot be read as scored words: {error}") from error
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,34 @@ from wordprob.errors import InputError, OptionError, UnsupportedError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.analysis.prepare import Columns
+    from wordprob.analysis.prepare import Cleaning, Columns
     from wordprob.analysis.reading_times import Dataset
-    from wordprob.types import Ints
+    from wordprob.corpora import Corpus, ReadingTimes
+    from wordprob.types import Floats, Ints
+
+
+def _list_corpora(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from wordprob import corpora
+
+        click.echo(corpora.describe())
+        context.exit()
+
+
+OF_TABLES = {"word_column", "time_column", "group_by", "position_column", "participant", "texts", "fold_column"}
+"""Options that say something about TABLES."""
 
 
 @click.command()
 @click.argument("tables", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--corpus", "corpora", multiple=True, help="A corpus by name; may be repeated.")
 @click.option(
-    "--corpus", "corpora", multiple=True, help="A registered corpus (brown, provo, meco, …); may be repeated."
+    "--list-corpora",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_corpora,
+    help="Say which corpora there are, with terms and citations, and stop.",
 )
 @click.option("-m", "--model", "models", multiple=True, help="Score with this model; may be repeated.")
 @click.option(
@@ -67,6 +87,7 @@ def reading_times(**options: Any) -> None:
     Examples:
       wordprob reading-times brown-gpt2-small.tsv --folds folds.tsv -o results
       wordprob reading-times --corpus provo --model smollm2-135m --model ./stories15M -o results
+      wordprob reading-times --corpus provo-raw --model gpt2-small -o results
       wordprob reading-times --corpus meco --data-dir meco -o results
       wordprob reading-times study.csv --time-column rt --group-by text --participant subject \\
           --model gpt2-small -o results
@@ -86,9 +107,17 @@ def reading_times(**options: Any) -> None:
         correction=options["correction"],
     )
     sizes = parse_sizes(options["sizes"])
+    check_models(options["models"])
     datasets, about = _from_corpora(options) if options["corpora"] else _from_tables(options)
     result = analyse(datasets, protocol, sizes)
-    result = type(result)(result.folds, result.summary, result.coefficients, {**result.provenance, **about})
+    inputs = [
+        *options["tables"],
+        *fold_files(options["fold_files"]),
+        options["texts"] or "",
+        options["frequencies"] or "",
+    ]
+    about |= {"inputs": outputs.checksums(inputs), "options": given_options()}
+    result = replace(result, provenance={**result.provenance, **about})
     outputs.write_folder(folder, report.reading_times_files(result))
     click.echo(report.reading_times_markdown(result))
     _say(result.provenance["datasets"], about)
@@ -106,13 +135,39 @@ def check_extra() -> None:
 
 
 def _check_choice(options: dict[str, Any]) -> None:
+    """Refuse options that contradict one another, or that would be ignored."""
+    given = set(given_options())
     if bool(options["tables"]) == bool(options["corpora"]):
         raise click.UsageError("give TABLES or --corpus, one of them: wordprob reading-times --corpus provo -o results")
     if options["fold_files"] and options["fold_column"]:
         raise click.UsageError("give --folds or --fold-column, one of them.")
+    if options["corpora"] and (lost := given & OF_TABLES):
+        raise click.UsageError(f"{_flag(min(lost))} is about TABLES; a corpus given with --corpus knows for itself.")
+    if options["tables"] and options["data_dir"]:
+        raise click.UsageError("--data-dir goes with --corpus; give the files in it as TABLES.")
+    if options["texts"] and not options["models"]:
+        raise click.UsageError("--texts are for a --model to score; name one.")
+    if options["tables"] and not options["participant"] and (lost := given & {"outliers", "skipped"}):
+        raise click.UsageError(
+            f"{_flag(min(lost))} is about participants' times; name their column with --participant."
+        )
+
+
+def given_options() -> dict[str, Any]:
+    """Return what was typed after the running command, but for where results go."""
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    names = [name for name in context.params if context.get_parameter_source(name) == typed]
+    return {name: context.params[name] for name in names if name not in ("output", "force")}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _say(datasets: Any, about: dict[str, Any]) -> None:
+    for name, counts in about["cleaning"].items():
+        skipped = f", {counts['zero']} zeros {counts['zeros_are']}" if counts["zero"] else ""
+        click.echo(f"{name}: {counts['times']} times{skipped}, {counts['outliers']} outliers dropped", err=True)
     for part in datasets:
         left = f"{part['incomplete']} incomplete" + (
             f", {part['without_fold']} in no fold" if part["without_fold"] else ""
@@ -128,14 +183,16 @@ def _say(datasets: Any, about: dict[str, Any]) -> None:
 def _from_tables(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any]]:
     from wordprob.analysis.frequencies import unigrams
     from wordprob.analysis.prepare import Cleaning, with_unigrams, words_and_times
-    from wordprob.analysis.tables import read_table
+    from wordprob.analysis.tables import numbers, read_table
 
     cleaning = Cleaning(options["outliers"], options["skipped"])
-    about: dict[str, Any] = {"frequencies": {}}
+    about: dict[str, Any] = {"frequencies": {}, "cleaning": {}}
     prepared = []
     for path in options["tables"]:
         raw = read_table(path)
         rows = words_and_times(_renamed(raw), _columns(raw, options), cleaning, str(path))
+        if options["participant"]:
+            about["cleaning"][str(path)] = _cleaned(numbers(raw, options["time_column"], str(path)), cleaning)
         if source := _frequencies(rows, options):
             rows = with_unigrams(rows, unigrams(source))
         about["frequencies"][str(path)] = source or "its column freq"
@@ -146,6 +203,13 @@ def _from_tables(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any]
     names = [names_of(path)[0] for path, _ in prepared]
     datasets = [_dataset(*names_of(path), rows, options, str(path), names) for path, rows in prepared]
     return datasets, about
+
+
+def _cleaned(times: Floats, cleaning: Cleaning) -> dict[str, Any]:
+    from wordprob.analysis.prepare import tally
+
+    zeros = "counted" if cleaning.skipped == "zero" else "left out"
+    return {**tally(times, cleaning), "limit_in_sds": cleaning.outliers, "zeros_are": zeros}
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -209,25 +273,75 @@ def _read_texts(path: Path) -> list[str]:
 
 def _from_corpora(options: dict[str, Any]) -> tuple[list[Dataset], dict[str, Any]]:
     from wordprob import corpora
+    from wordprob.analysis.prepare import Cleaning
 
-    chosen = [corpus for name in options["corpora"] for corpus in corpora.find(name)]
+    chosen = list({corpus.name: corpus for name in options["corpora"] for corpus in corpora.find(name)}.values())
+    _check_fit(chosen, options)
+    cleaning = Cleaning(options["outliers"], options["skipped"])
     with _Bar() as bar:
         loaded = {corpus.name: corpora.load(corpus.name, options["data_dir"], bar) for corpus in chosen}
     about: dict[str, Any] = {
+        "cleaning": {},
+        "frequencies": {},
         "notes": sorted({note for found in loaded.values() for note in found.notes}),
+        "files": {corpus.name: _files(corpus, loaded[corpus.name]) for corpus in chosen},
         "citations": {corpus.name: corpus.citation for corpus in chosen},
         "licences": {corpus.name: corpus.licence for corpus in chosen},
     }
     if options["models"]:
-        jobs = [(c.name, c.title, c.name, list(loaded[c.name].texts), loaded[c.name].words) for c in chosen]
+        jobs = [
+            (c.name, c.title, c.name, list(loaded[c.name].texts), _words(c, loaded[c.name], cleaning, options, about))
+            for c in chosen
+        ]
         return _score_all(jobs, options, about)
     names = [corpus.name for corpus in chosen]
     datasets = [
-        _dataset(corpus.name, model, rows, options, "", names, corpus.title)
+        _dataset(corpus.name, model, _unigrams(rows, corpus, options, about), options, "", names, corpus.title)
         for corpus in chosen
         for model, rows in loaded[corpus.name].scored.items()
     ]
     return datasets, about
+
+
+def _files(corpus: Corpus, found: ReadingTimes) -> dict[str, dict[str, str]]:
+    urls = {file.path: file.url for file in corpus.files}
+    return {name: {"sha256": got, "url": urls.get(name, "")} for name, got in found.files.items()}
+
+
+def _check_fit(chosen: Sequence[Corpus], options: dict[str, Any]) -> None:
+    """Refuse, before anything is fetched, what cannot be done with these corpora."""
+    raw = [corpus.name for corpus in chosen if corpus.participants]
+    if raw and not options["models"]:
+        raise OptionError(f"{raw[0]} comes without surprisals: name a model that scores its texts with --model.")
+    lost = set(given_options()) & {"outliers", "skipped"}
+    if lost and len(raw) < len(chosen):
+        means = next(corpus.name for corpus in chosen if not corpus.participants)
+        raise OptionError(f"{_flag(min(lost))} is about participants' times, but {means} holds means.")
+
+
+def _words(
+    corpus: Corpus, found: ReadingTimes, cleaning: Cleaning, options: dict[str, Any], about: dict[str, Any]
+) -> pd.DataFrame:
+    """Return a corpus's words with their mean times and unigram surprisals."""
+    from wordprob.analysis.prepare import average
+
+    rows = found.words
+    if found.readings is not None:
+        rows = average(rows, found.readings, cleaning)
+        about["cleaning"][corpus.name] = {
+            "participants": int(found.readings["participant"].nunique()),
+            **_cleaned(found.readings["time"].to_numpy(), cleaning),
+        }
+    return _unigrams(rows, corpus, options, about)
+
+
+def _unigrams(rows: pd.DataFrame, corpus: Corpus, options: dict[str, Any], about: dict[str, Any]) -> pd.DataFrame:
+    from wordprob.analysis.frequencies import unigrams
+    from wordprob.analysis.prepare import with_unigrams
+
+    source = options["frequencies"] or (None if "freq" in rows.columns else f"wordfreq:{corpus.language}")
+    about["frequencies"][corpus.name] = source or "published with it"
+    return with_unigrams(rows, unigrams(source)) if source else rows
 
 
 class _Bar:
@@ -290,6 +404,15 @@ def run_scorer(scorer: Any, texts: Sequence[str], words: str | list[list[str]], 
         return scorer.score(texts, words, unit="nats", progress=shown)
 
 
+def check_models(names: Sequence[str]) -> None:
+    """Raise, before any is loaded, if two models would be called the same."""
+    from wordprob.loading import model_label
+
+    labels = [model_label(name) for name in names]
+    if twice := [name for name, label in zip(names, labels, strict=True) if labels.count(label) > 1]:
+        raise OptionError(f"{' and '.join(twice)} have the same name in tables; give each model once, or rename one.")
+
+
 def _dataset(
     corpus: str,
     model: str,
@@ -317,8 +440,13 @@ def _folds(corpus: str, rows: pd.DataFrame, options: dict[str, Any], names: Sequ
     return folds.given(rows, read_table(path), str(path))
 
 
+def fold_files(given: Sequence[Path]) -> list[Path]:
+    """Return the files of folds: those named, and those in folders named."""
+    return [file for path in given for file in (sorted(path.glob("*.tsv")) if path.is_dir() else [path])]
+
+
 def _fold_file(corpus: str, given: Sequence[Path], corpora: set[str]) -> Path:
-    files = [file for path in given for file in (sorted(path.glob("*.tsv")) if path.is_dir() else [path])]
+    files = fold_files(given)
     if len(files) == 1 and len(corpora) == 1:
         return files[0]
     for file in files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,21 +47,24 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
       wordprob word-lengths scored/*.parquet --frequencies other_part.txt -o results
       wordprob word-lengths hf:google/wiki40b:en:test --max-texts 1000 --model pythia-70m -o results
     """
-    from wordprob.cli.reading_times import check_extra, parse_sizes
+    from wordprob.cli.reading_times import check_extra, check_models, given_options, parse_sizes
 
     check_extra()
     from wordprob.analysis import outputs, report
     from wordprob.analysis.types_of_words import Which
-    from wordprob.analysis.word_lengths import Result, Settings, analyse
+    from wordprob.analysis.word_lengths import Settings, analyse
 
     folder = outputs.check_folder(options["output"], report.WORD_LENGTHS_FILES, options["force"])
     which = Which(options["keep"], options["case"], options["min_count"])
     settings = Settings(which, options["bootstrap"], options["seed"])
     sizes = parse_sizes(options["sizes"])
+    check_models(options["models"])
     costs, named = _unigrams(sources, which, options)
     sums, about = _score(sources, which, options) if options["models"] else _aggregate(sources, which)
     result = analyse(sums, settings, costs, named, sizes)
-    result = Result(result.correlations, result.types, {**result.provenance, **about, "sources": list(sources)})
+    inputs = [*(file for source in sources for file in _files(Path(source))), options["frequencies"] or ""]
+    about |= {"inputs": outputs.checksums(inputs), "options": given_options()}
+    result = replace(result, provenance={**result.provenance, **about, "sources": list(sources)})
     outputs.write_folder(folder, report.word_lengths_files(result))
     click.echo(report.word_lengths_markdown(result))
     if costs is None:

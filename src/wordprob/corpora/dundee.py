@@ -1,0 +1,71 @@
+"""The Dundee corpus as its owners give it out: a file of fixations for each participant and text, and the texts."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wordprob.corpora.kinds import Corpus, ReadingTimes
+from wordprob.corpora.reading import check_spellings, read, readings_of, words_of
+from wordprob.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIXATIONS = re.compile(r"(s[a-z])(\d+)ma2p?\.dat")
+TEXTS = re.compile(r"tx(\d+)wrdp\.dat")
+HOW: dict[str, Any] = {"sep": r"\s+", "quoting": csv.QUOTE_NONE, "encoding": "cp1252"}
+TEXT_COLUMNS = ["word", "text", "screen", "line", "on_line", "serial", "first_letter", "length_written", "length",
+                "punctuation", "before", "after", "number", "frequency"]  # fmt: skip
+LEFT_OUT = "sg"
+"""A participant whom Smith and Levy (2013), and the paper after them, leave out."""
+
+WRITTEN = 20
+"""Letters after which the fixation files cut a word off."""
+
+
+def release(corpus: Corpus, paths: Mapping[str, Path]) -> ReadingTimes:
+    """Read first-pass gaze durations: 0 for words skipped, or first looked at after a later word."""
+    texts = {int(found[1]): _text(path) for path in paths.values() if (found := TEXTS.fullmatch(path.name))}
+    files = [(found, path) for path in paths.values()
+             if (found := FIXATIONS.fullmatch(path.name)) and found[1] != LEFT_OUT]  # fmt: skip
+    if not texts or not files:
+        raise InputError(
+            f"the folder has no {'texts (tx01wrdp.dat …)' if not texts else 'fixations (sa01ma2p.dat …)'}, which "
+            f"{corpus.name} is read from. {corpus.by_hand}."
+        )
+    import pandas as pd
+
+    rows = pd.concat(
+        [_gaze(path).assign(participant=found[1], text_id=int(found[2])) for found, path in files], ignore_index=True
+    )
+    words = words_of(dict(sorted(texts.items())))
+    notes = check_spellings(corpus.name, words.assign(word=words["word"].str[:WRITTEN]), rows)
+    lines = tuple(" ".join(texts[number]) for number in sorted(texts))
+    return ReadingTimes(lines, words, readings=readings_of(rows), notes=notes)
+
+
+def _text(path: Path) -> list[str]:
+    """Return the words of a text, each in the place that its number gives it."""
+    table = read(path, ["word", "number"], ["number"], names=TEXT_COLUMNS, header=None, **HOW)
+    table = table.drop_duplicates().sort_values("number", kind="stable")
+    if table["number"].tolist() != list(range(1, len(table) + 1)):
+        raise InputError(f"{path}: the words should be numbered 1, 2, … in the thirteenth column.")
+    return [str(word) for word in table["word"]]
+
+
+def _gaze(path: Path) -> pd.DataFrame:
+    """Return ``word_id, word, time`` for every word of one reading of one text."""
+    numbers = ["WNUM", "FDUR", "FXNO"]
+    rows = read(path, ["WORD", *numbers], numbers, **HOW)
+    fixations = rows[rows["FXNO"] > 0].sort_values("FXNO", kind="stable")
+    number = fixations["WNUM"]
+    gaze = (number != number.shift()).cumsum()
+    durations = fixations.groupby(gaze)["FDUR"].sum()
+    first = ~number.duplicated() & (number > number.cummax().shift(fill_value=0))
+    times = dict(zip(number[first], durations.loc[gaze[first]], strict=True))
+    words = rows.drop_duplicates("WNUM")[["WNUM", "WORD"]].rename(columns={"WORD": "word"})
+    return words.assign(word_id=words["WNUM"] - 1, time=[float(times.get(n, 0)) for n in words["WNUM"]])
