@@ -165,9 +165,7 @@ class WordTable:
     def to_text(self, format: str = "tsv") -> str:
         """Return the words as TSV, CSV or JSON lines; numbers in full precision, missing ones empty (null in JSON)."""
         if format == "jsonl":
-            finite = self._frame.replace([np.inf, -np.inf], np.nan)
-            rows = finite.astype(object).where(finite.notna(), None).to_dict("records")
-            return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+            return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in records(self._frame))
         separator = {"tsv": "\t", "csv": ","}[format]
         return str(self._frame.to_csv(sep=separator, index=False, lineterminator="\n"))
 
@@ -201,6 +199,13 @@ def unit_size(unit: str) -> float:
     if unit not in UNITS:
         raise OptionError(f"no unit is called '{unit}'; use {' or '.join(UNITS)}.")
     return UNITS[unit]
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON can hold them: what is missing or infinite is ``None``."""
+    finite = frame.replace([np.inf, -np.inf], np.nan)
+    rows: list[dict[str, Any]] = finite.astype(object).where(finite.notna(), None).to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
 def _word_columns(scored: TextScores, size: float) -> dict[str, Any]:
@@ -269,19 +274,24 @@ def check_output(path: str | Path, format: str | None = None, force: bool = Fals
 
     Returns the path and the format.
     """
-    path = Path(path)
     if format is not None and format not in FORMATS:
         raise OptionError(f"no format is called '{format}'; use {', '.join(FORMATS)}.")
-    format = format or format_of(path)
+    format = format or format_of(Path(path))
+    return check_path(path, force, "surprisal.tsv"), format
+
+
+def check_path(path: str | Path, force: bool = False, example: str = "report.html") -> Path:
+    """Make sure, before any work is done, that a file can be written at ``path``, whatever its format."""
+    path = Path(path)
     if path.is_dir():
-        raise OutputError(f"{path} is a directory; name a file in it, for example {path / 'surprisal.tsv'}")
+        raise OutputError(f"{path} is a directory; name a file in it, for example {path / example}")
     if path.exists() and not force:
         raise OutputError(f"{path} exists already; nothing was done. Use --force to replace it.")
     if not path.parent.is_dir():
         raise OutputError(f"there is no directory {path.parent}; make it first: mkdir -p '{path.parent}'")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise OutputError(f"{path} cannot be written: no permission for {path.parent}. Choose another place with -o.")
-    return path, format
+    return path
 
 
 def write_whole(path: Path, write: Any) -> None:

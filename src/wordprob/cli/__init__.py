@@ -15,6 +15,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "candidates": ("wordprob.cli.candidates:candidates", "Surprisal of each of many words, next."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
+    "report": ("wordprob.cli.report:report", "Scored words in colour, as one HTML file."),
+    "serve": ("wordprob.cli.serve:serve", "A page on this machine to paste texts into."),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),
     "models": ("wordprob.cli.models:models", "Names that work out of the box."),
 }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.cli.options import check_installed
+from wordprob.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,13 +97,7 @@ def reading_times(**options: Any) -> None:
 
 def check_extra() -> None:
     """Raise, with what to type, unless the packages of the studies are installed."""
-    from importlib import import_module
-
-    for name in ("formulaic", "matplotlib", "scipy"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise UnsupportedError(f"the studies need {name}: pip install 'wordprob[study]'") from error
+    check_installed("the studies", ("formulaic", "matplotlib", "scipy"), "study")
 
 
 def _check_choice(options: dict[str, Any]) -> None:

@@ -1,0 +1,56 @@
+"""``wordprob report``: scored words as one HTML file to look at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from wordprob.table import check_path
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write here; FILE with the ending .html by default."
+)
+@click.option("--title", help="The report's heading; the file's name by default.")
+@click.option("--group-by", help="Columns that tell texts apart, with commas between; text_id by default.")
+@click.option("--word-column", default="word", show_default=True, help="Column of the words.")
+@click.option("--prefix", default="", help="What the scored columns' names begin with.")
+@click.option("--force", is_flag=True, help="Replace a report that exists.")
+@click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
+def report(
+    file: Path,
+    output: Path | None,
+    title: str | None,
+    group_by: str | None,
+    word_column: str,
+    prefix: str,
+    force: bool,
+    open_: bool,
+) -> None:
+    """Show scored words in colour: one HTML file that needs no network.
+
+    FILE is a table that wordprob score wrote (TSV, CSV, Parquet or JSON lines). Where it has a column model, the report
+    offers a choice of model.
+
+    \b
+    Examples:
+      wordprob score stimuli.txt -o scored.tsv
+      wordprob report scored.tsv -o report.html --open
+      wordprob report scored.csv --group-by item,condition --title "Experiment 1"
+    """
+    target = check_path(output or file.with_suffix(".html"), force)
+
+    from wordprob.render import write_report
+    from wordprob.table import WordTable
+
+    groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]
+    options = {"group_by": groups, "word_column": word_column, "prefix": prefix}
+    write_report(WordTable.read(file), target, force=force, title=title or file.stem, **options)
+    if sys.stderr.isatty():
+        click.echo(f"report: {target}", err=True)
+    if open_:
+        click.launch(str(target))
