@@ -172,12 +172,21 @@ class WordTable:
     @classmethod
     def read(cls, path: str | Path) -> WordTable:
         """Read a table that :meth:`write` wrote; the summary by text is not kept in files."""
-        import pandas as pd
-
         path = Path(path)
         format = format_of(path)
         if not path.is_file():
             raise InputError(f"no such file: {path}")
+        metadata = _beside(path)
+        try:
+            return cls._read(path, format, metadata)
+        except (ValueError, OSError) as error:  # what pandas, pyarrow and json say of a file they cannot read
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"{path} cannot be read as {format.upper()}: {reason}") from error
+
+    @classmethod
+    def _read(cls, path: Path, format: str, metadata: Mapping[str, str]) -> WordTable:
+        import pandas as pd
+
         if format == "parquet":
             import pyarrow.parquet as pq
 
@@ -190,7 +199,6 @@ class WordTable:
             separator = {"tsv": "\t", "csv": ","}[format]
             numbers = {name: [""] for name in (*NUMBERS, "n_tokens", "context_tokens")}
             frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=numbers, dtype={"word": str})
-        metadata = json.loads(sidecar(path).read_text(encoding="utf-8")) if sidecar(path).is_file() else {}
         return cls(frame, pd.DataFrame(columns=list(TEXT_COLUMNS)), {"unit": "", **metadata})
 
 
@@ -256,6 +264,16 @@ def _text_row(scored: TextScores, size: float) -> dict[str, Any]:
 def sidecar(path: Path) -> Path:
     """Return where the metadata of a text file goes."""
     return path.with_name(path.name + ".meta.json")
+
+
+def _beside(path: Path) -> dict[str, str]:
+    """Return the metadata that lies beside a text file, if any."""
+    beside = sidecar(path)
+    try:
+        found: dict[str, str] = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{beside} is not JSON: {error}. Without that file the table can be read.") from None
+    return found
 
 
 def format_of(path: Path) -> str:

@@ -5,13 +5,15 @@ wordprob.sections = {};
 wordprob.section = (id, title, ...children) =>
   wordprob.h("section", { id, "aria-labelledby": `${id}-title` }, wordprob.h("h2", { id: `${id}-title` }, title), ...children);
 
+const TALL = 25; // tables with more rows scroll by themselves
+
 // A table from a caption, headings and rows; numbers stand to the right.
 wordprob.table = (caption, heads, rows) => {
   const { h } = wordprob;
   const side = (cell) => (typeof cell === "string" && /^[−+]?\d[\d.,]*$|^—$/.test(cell) ? "number" : null);
   const cell = (value, n) => h(n ? "td" : "th", { class: side(value), scope: n ? null : "row" }, value);
   const numbers = heads.map((_, n) => rows.length > 0 && rows.every((row) => side(row[n])));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return h("div", { class: rows.length > TALL ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", {}, caption),
       h("thead", {}, h("tr", {}, heads.map((head, n) => h("th", { scope: "col", class: numbers[n] ? "number" : null }, head)))),
@@ -24,7 +26,7 @@ wordprob.sections.distribution = (data, model, view) => {
   const values = data.values(view, rows);
   const views = Object.keys(wordprob.VIEWS).filter((name) => name === "corrected" || data.hasNaive);
   const table = wordprob.table(`Surprisal of ${rows.length.toLocaleString("en")} words${unitOf(data)}`,
-    ["", "Words", "Mean", "Median", "SD", "Lowest", "Highest"],
+    ["Value", "Words", "Mean", "Median", "SD", "Lowest", "Highest"],
     views.map((name) => {
       const found = data.values(name, rows);
       const [middle, sd] = [mean(found), deviation(found)];
@@ -54,7 +56,7 @@ function histogram(data, values, view) {
   const counts = new Array(BINS).fill(0);
   for (const v of values) counts[Math.min(Math.max(Math.floor((v - low) / (high - low) * BINS), 0), BINS - 1)]++;
   const most = Math.max(...counts);
-  const [width, height, left, foot] = [640, 200, 44, 40];
+  const [width, height, left, foot] = [document.documentElement.clientWidth < 640 ? 360 : 640, 200, 44, 40];
   const step = (width - left - 8) / BINS;
   const bars = counts.map((count, n) => {
     const tall = (count / most) * (height - foot - 12);
@@ -94,8 +96,8 @@ wordprob.sections.moved = (data, model, jump) => {
   return wordprob.section("moved", "What the correction moves most",
     h("p", {}, `The correction changes ${rows.length.toLocaleString("en")} words by ${number(wordprob.mean(rows.map(({ by }) => Math.abs(by))))}${data.unit ? ` ${data.unit}` : ""} on average, `
       + `and ${far.toLocaleString("en")} of them by more than 1${data.unit ? ` ${data.unit.replace(/s$/, "")}` : ""}.`),
-    wordprob.table(`The ${most.length} words that it moves most${unitOf(data)}`, ["Word", "After", "Text", "Corrected", "Naive", "Difference"],
-      most.map((row) => [link(data, row, jump), wordprob.bdi(before(row)), wordprob.bdi(row.text.id), number(data.value("corrected", row.i)), number(data.value("naive", row.i)), number(row.by, "difference")])));
+    wordprob.table(`The ${most.length} words that it moves most${unitOf(data)}`, ["Word", "Difference", "Corrected", "Naive", "Comes after", "Text"],
+      most.map((row) => [link(data, row, jump), number(row.by, "difference"), number(data.value("corrected", row.i)), number(data.value("naive", row.i)), wordprob.bdi(before(row)), wordprob.bdi(row.text.id)])));
 };
 
 function link(data, { text, n, i }, jump) {
@@ -103,13 +105,14 @@ function link(data, { text, n, i }, jump) {
 }
 
 const LISTED = 60;
+const REASONS = 12;
 
 wordprob.sections.missing = (data, model, jump) => {
   const { h } = wordprob;
   const rows = data.texts.get(model).flatMap((text) => text.rows.map((i, n) => ({ text, n, i })));
   const missing = rows.filter(({ i }) => data.value("corrected", i) === null);
   const noted = rows.filter(({ i }) => data.value("corrected", i) !== null && data.get("note", i));
-  const lists = (found, none) => [...byReason(data, found, none)].map(([reason, words]) => [
+  const lists = (found, none) => [...byReason(data, found, none)].map(([reason, words], n) => n >= REASONS ? null : [
     h("h3", {}, `${reason}: ${words.length.toLocaleString("en")} ${words.length === 1 ? "word" : "words"}`),
     h("p", { class: "chips" }, words.slice(0, LISTED).flatMap((row) => [link(data, row, jump), " "]),
       words.length > LISTED ? `and ${(words.length - LISTED).toLocaleString("en")} more` : null),

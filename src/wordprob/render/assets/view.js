@@ -28,7 +28,7 @@ wordprob.View = class {
     this.asTable = h("details", { class: "astable", ontoggle: () => this.tabulate() }, h("summary", {}, "These words as a table"));
     this.root.replaceChildren(
       h("p", { class: "about" }, this.about()),
-      h("div", { class: "bar" }, this.choices(), this.legend),
+      h("div", { class: "controls" }, this.choices(), this.legend),
       this.words, this.asTable, this.below, this.panel.box, this.panel.spoken);
   }
 
@@ -64,8 +64,8 @@ wordprob.View = class {
   modelChoice() {
     const { h } = wordprob;
     const change = (event) => this.set({ model: event.target.value, at: this.sameText(event.target.value) });
-    return h("label", {}, h("span", { class: "unseen" }, "Model"),
-      h("select", { name: "model", onchange: change }, this.data.models.map((model) => h("option", { value: model }, model || "(no name)"))));
+    return h("select", { name: "model", "aria-label": "Model", onchange: change },
+      this.data.models.map((model) => h("option", { value: model }, model || "(no name)")));
   }
 
   sameText(model) {
@@ -77,9 +77,9 @@ wordprob.View = class {
     const { h } = wordprob;
     if (this.data.models.every((model) => this.data.texts.get(model).length === 1)) return null;
     const step = (by, name, sign) => h("button", { type: "button", name, "aria-label": `${name} text`, onclick: () => this.set({ at: this.state.at + by }) }, sign);
-    this.chooser = h("select", { name: "text", onchange: (event) => this.set({ at: Number(event.target.value) }) });
+    this.chooser = h("select", { name: "text", "aria-label": "Text", onchange: (event) => this.set({ at: Number(event.target.value) }) });
     this.steps = [step(-1, "Previous", "‹"), step(1, "Next", "›")];
-    return h("span", { class: "texts" }, this.steps[0], h("label", {}, h("span", { class: "unseen" }, "Text"), this.chooser), this.steps[1],
+    return h("span", { class: "texts" }, this.steps[0], this.chooser, this.steps[1],
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "all", checked: this.state.all, onchange: (event) => this.set({ all: event.target.checked }) }), "All texts"));
   }
 

@@ -8,11 +8,16 @@ wordprob.h = (tag, attributes, ...children) => {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return made;
 };
 
 wordprob.bdi = (text) => wordprob.h("bdi", {}, text);
+
+const mouse = { x: -1, y: -1, moved: false };
+document.addEventListener("mousemove", ({ clientX: x, clientY: y }) => {
+  Object.assign(mouse, { x, y, moved: x !== mouse.x || y !== mouse.y });
+}, true);
 
 // The coloured words of one text. Arrow keys go from word to word; the words themselves stay plain text, so that a screen
 // reader reads them as a text.
@@ -24,7 +29,7 @@ wordprob.Words = class {
       class: "words", tabindex: "0", role: "group",
       "aria-label": `${data.title(text)}, ${text.rows.length} words. Arrow keys go from word to word.`,
       onkeydown: (event) => this.key(event),
-      onmouseover: (event) => this.over(event),
+      onmousemove: (event) => this.over(event),
       onmouseleave: () => panel.leave(),
       onclick: (event) => this.tap(event),
       onblur: () => this.unmark(),
@@ -55,9 +60,10 @@ wordprob.Words = class {
     });
   }
 
+  // The mouse moves over a word; a page that scrolls under a mouse at rest does not count.
   over(event) {
     const n = event.target.wordprob;
-    if (n !== undefined) this.panel.show(this, n, false);
+    if (n !== undefined && mouse.moved && !this.panel.shows(this, n)) this.panel.show(this, n, false);
   }
 
   tap(event) {
@@ -128,9 +134,14 @@ wordprob.Panel = class {
       this.kept = [words, n];
       this.spoken.textContent = this.sentence(i);
     }
+    this.shown = [words, n];
     this.box.replaceChildren(...this.terms(i));
     this.box.hidden = false;
     this.place(words.spans[n].getBoundingClientRect());
+  }
+
+  shows(words, n) {
+    return !this.box.hidden && this.shown[0] === words && this.shown[1] === n;
   }
 
   leave() {
