@@ -33,6 +33,7 @@ async function score(event) {
   const mine = (under = new AbortController());
   const body = request();
   say("Scoring…");
+  at("result").ariaBusy = "true";
   try {
     const found = await (await ask(body, mine.signal)).json();
     const shown = payload(found, body);
@@ -44,6 +45,7 @@ async function score(event) {
     fail(error instanceof TypeError ? "the server does not answer. Is wordprob serve still running?" : error.message);
   }
   at("csv").hidden = at("html").hidden = scored === null;
+  at("result").ariaBusy = "false";
 }
 
 // The answer's rows as the view's columns.
