@@ -77,6 +77,30 @@ def test_a_table_of_ones_own_names():
     assert found["text"] == ["1 · x", "2 · y"]
 
 
+def test_the_metadata_says_which_columns_hold_what():
+    frame = pd.DataFrame(
+        {"Wort": ["a", "b", "."], "item": [1, 1, 2], "s_surprisal": ["1.5", "NA", ""], "gap": ["TRUE", "no", "yes"]}
+    )
+    noted = {"word_column": "Wort", "prefix": "s_", "group_by": "item", "space_after": "gap", "unit": "bits"}
+    found = payload(WordTable(frame, pd.DataFrame(), noted))["columns"]
+    assert found["word"] == ["a", "b", "."]
+    assert found["text"] == ["1", "1", "2"]
+    assert found["surprisal"] == [1.5, None, None]
+    assert found["space"] == [True, False, True]
+
+
+def test_models_side_by_side_become_a_choice():
+    frame = pd.DataFrame(
+        {"word": ["a", "b"], "surprisal_m/1": [1.0, 2.0], "note_m/1": ["", "n"], "surprisal_m-2": [3.0, 4.0], "rt": 0}
+    )
+    about = {"unit": "bits", "models": {"m/1": {"dtype": "x"}, "m-2": {}}}
+    found = payload(WordTable(frame, pd.DataFrame(), about))["columns"]
+    assert found["model"] == ["m/1", "m/1", "m-2", "m-2"]
+    assert found["word"] == ["a", "b", "a", "b"]
+    assert found["surprisal"] == [1, 2, 3, 4]
+    assert found["note"] == ["", "n", "", ""]
+
+
 def test_the_page_is_whole_and_asks_for_nothing(table):
     page = report(table, title="Ours")
     assert page.startswith("<!doctype html>")

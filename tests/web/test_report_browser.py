@@ -224,6 +224,23 @@ def test_several_models_are_a_choice(show):
     assert page.locator("#texts tbody tr").count() == 1
 
 
+def test_each_model_has_its_own_provenance(show):
+    frame = pd.DataFrame({"word": ["a"], "surprisal_A": [1.0], "surprisal_B": [2.0]})
+    about = {"unit": "bits", "model": "A, B", "models": {"A": {"model": "A", "dtype": "float32"}, "B": {"model": "B"}}}
+    page = show(WordTable(frame, pd.DataFrame(), about))
+    provenance = page.locator("#provenance")
+    assert "float32" in provenance.inner_text()
+    page.get_by_label("Model").select_option("B")
+    assert words(page).first.get_attribute("data-value") == "2.00"
+    assert "float32" not in provenance.inner_text()
+
+
+def test_punctuation_on_a_row_of_its_own_touches_its_word(show):
+    frame = pd.DataFrame({"word": ["the", "mark", "."], "surprisal": 1.0, "space": ["yes", "no", "yes"]})
+    page = show(WordTable(frame, pd.DataFrame(), {"unit": "bits", "space_after": "space"}))
+    assert page.locator(".words p").all_text_contents() == ["the mark."]
+
+
 def test_nothing_is_asked_of_the_network_and_the_policy_holds(show):
     page = show(made({"0": "one"}))
     assert [url[:8] for url in page.asked] == ["file:///"]

@@ -16,9 +16,9 @@ from wordprob.table import check_path
     "-o", "--output", type=click.Path(path_type=Path), help="Write here; FILE with the ending .html by default."
 )
 @click.option("--title", help="The report's heading; the file's name by default.")
-@click.option("--group-by", help="Columns that tell texts apart, with commas between; text_id by default.")
-@click.option("--word-column", default="word", show_default=True, help="Column of the words.")
-@click.option("--prefix", default="", help="What the scored columns' names begin with.")
+@click.option("--group-by", help="Columns that tell texts apart: item,condition; as they were when scored, or text_id.")
+@click.option("--word-column", help="Column of the words; as it was when scored.")
+@click.option("--prefix", help="What the scored columns' names begin with; as it was when scored.")
 @click.option("--force", is_flag=True, help="Replace a report that exists.")
 @click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
 def report(
@@ -26,8 +26,8 @@ def report(
     output: Path | None,
     title: str | None,
     group_by: str | None,
-    word_column: str,
-    prefix: str,
+    word_column: str | None,
+    prefix: str | None,
     force: bool,
     open_: bool,
 ) -> None:
@@ -39,8 +39,8 @@ def report(
     \b
     Examples:
       wordprob score stimuli.txt -o scored.tsv
-      wordprob report scored.tsv -o report.html --open
-      wordprob report scored.csv --group-by item,condition --title "Experiment 1"
+      wordprob report scored.tsv -o report.html
+      wordprob report scored.tsv -o experiment.html --group-by text_id --title "Experiment 1"
     """
     target = check_path(output or file.with_suffix(".html"), force)
 

@@ -78,6 +78,8 @@ wordprob.Data = class {
 
   // What stands between a word and the one before it in its text: "", white space, or "¶" for a new paragraph.
   gap(text, n) {
+    const spaced = this.get("space", text.rows[n - 1]);
+    if (spaced !== null) return spaced ? " " : "";
     const before = this.get("end", text.rows[n - 1]);
     const after = this.get("start", text.rows[n]);
     if (before === null || after === null) return " ";

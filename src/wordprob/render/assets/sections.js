@@ -145,9 +145,10 @@ wordprob.sections.texts = (data, model, jump) => {
   return wordprob.section("texts", "Texts", wordprob.table(`${texts.length.toLocaleString("en")} ${texts.length === 1 ? "text" : "texts"}: surprisal${unitOf(data)}`, heads, texts.map(row)));
 };
 
-wordprob.sections.provenance = (data) => {
+wordprob.sections.provenance = (data, model) => {
   const { h } = wordprob;
-  const known = Object.entries(data.metadata).filter(([, value]) => value !== "" && value !== null);
+  const { models, ...all } = data.metadata;
+  const known = Object.entries({ ...all, ...(models || {})[model] }).filter(([, value]) => value !== "" && value !== null);
   const shown = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
   return wordprob.section("provenance", "Where the numbers come from",
     known.length

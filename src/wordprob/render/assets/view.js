@@ -127,7 +127,7 @@ wordprob.View = class {
       ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
       sections.missing(this.data, model, jump),
       sections.texts(this.data, model, jump),
-      sections.provenance(this.data));
+      sections.provenance(this.data, model));
     this.tabulate();
   }
 
