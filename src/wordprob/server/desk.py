@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from wordprob import errors
-from wordprob.errors import WordprobError
+from wordprob.errors import ModelError, WordprobError
 from wordprob.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ class Desk:
 
     def load(self, model: str) -> None:
         """Open a model now, and wait for it."""
-        self.submit(Ask(model, ())).future.result()
+        try:
+            self.submit(Ask(model, ())).future.result()
+        except BrokenError as error:
+            raise ModelError(f"{model} could not be loaded: {str(error).strip().splitlines()[-1]}") from error
 
     def close(self) -> None:
         """Stop, whatever is under way."""

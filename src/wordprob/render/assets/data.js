@@ -56,7 +56,10 @@ wordprob.Data = class {
   }
 
   finite(view) {
-    return this.values(view, Array.from({ length: this.size }, (_, i) => i));
+    return this.values(
+      view,
+      Array.from({ length: this.size }, (_, i) => i),
+    );
   }
 
   rows(model) {
@@ -103,6 +106,8 @@ wordprob.number = (value, view) => {
   if (value < 0 && text !== "0.00") return "−" + text;
   return view === "difference" && text !== "0.00" ? "+" + text : text;
 };
+
+wordprob.count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
 wordprob.mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
 

@@ -22,50 +22,99 @@ wordprob.View = class {
 
   layout() {
     const { h } = wordprob;
-    this.words = h("div", { id: "words", class: this.options.compare ? "compare" : this.data.size > wordprob.MANY ? "many" : "" });
-    this.below = h("div", { class: "below" });
+    this.words = h("div", {
+      id: "words",
+      class: this.options.compare ? "compare" : this.data.size > wordprob.MANY ? "many" : "",
+    });
+    this.spread = h("div", {});
+    this.below = h("div", {});
     this.legend = h("div", { class: "legend" });
-    this.asTable = h("details", { class: "astable", ontoggle: () => this.tabulate() }, h("summary", {}, "These words as a table"));
+    this.asTable = h(
+      "details",
+      { class: "astable", ontoggle: () => this.tabulate() },
+      h("summary", {}, "These words as a table"),
+    );
     this.root.replaceChildren(
       h("p", { class: "about" }, this.about()),
       h("div", { class: "controls" }, this.choices(), this.legend),
-      this.words, this.asTable, this.below, this.panel.box, this.panel.spoken);
+      this.words,
+      this.asTable,
+      this.spread,
+      this.below,
+      this.panel.box,
+      this.panel.spoken,
+    );
   }
 
   about() {
     const { data } = this;
-    const texts = this.texts.length;
+    const { count } = wordprob;
     const model = data.models.length > 1 ? `${data.models.length} models` : data.models[0] || data.metadata.model;
     return [
-      `${this.data.rows(this.state.model).length.toLocaleString("en")} words`, `${texts.toLocaleString("en")} ${texts === 1 ? "text" : "texts"}`, model,
-      data.metadata.words && `words: ${data.metadata.words}`, data.unit || "unit not recorded",
-    ].filter(Boolean).join(" · ");
+      count(this.data.rows(this.state.model).length, "word"),
+      count(this.texts.length, "text"),
+      model,
+      data.metadata.words && `words: ${data.metadata.words}`,
+      data.unit || "unit not recorded",
+    ]
+      .filter(Boolean)
+      .join(" · ");
   }
 
   // --- choices ---
 
   choices() {
     const { h } = wordprob;
-    return h("form", { class: "choices", onsubmit: (event) => event.preventDefault() },
+    return h(
+      "form",
+      { class: "choices", onsubmit: (event) => event.preventDefault() },
       this.data.hasNaive ? this.viewChoice() : null,
       this.data.models.length > 1 ? this.modelChoice() : null,
       this.options.compare ? null : this.textChoice(),
-      h("label", { class: "check" }, h("input", { type: "checkbox", name: "numbers", onchange: (event) => this.set({ numbers: event.target.checked }) }), "Numbers"));
+      h(
+        "label",
+        { class: "check" },
+        h("input", {
+          type: "checkbox",
+          name: "numbers",
+          onchange: (event) => this.set({ numbers: event.target.checked }),
+        }),
+        "Numbers",
+      ),
+    );
   }
 
   viewChoice() {
     const { h } = wordprob;
-    return h("fieldset", { class: "segments" }, h("legend", { class: "unseen" }, "Which value"),
-      Object.entries(wordprob.VIEWS).map(([view, name]) => h("label", {},
-        h("input", { type: "radio", name: "view", value: view, checked: view === this.state.view, onchange: () => this.set({ view }) }),
-        h("span", {}, name))));
+    return h(
+      "fieldset",
+      { class: "segments" },
+      h("legend", { class: "unseen" }, "Which value"),
+      Object.entries(wordprob.VIEWS).map(([view, name]) =>
+        h(
+          "label",
+          {},
+          h("input", {
+            type: "radio",
+            name: "view",
+            value: view,
+            checked: view === this.state.view,
+            onchange: () => this.set({ view }),
+          }),
+          h("span", {}, name),
+        ),
+      ),
+    );
   }
 
   modelChoice() {
     const { h } = wordprob;
     const change = (event) => this.set({ model: event.target.value, at: this.sameText(event.target.value) });
-    return h("select", { name: "model", "aria-label": "Model", onchange: change },
-      this.data.models.map((model) => h("option", { value: model }, model || "(no name)")));
+    return h(
+      "select",
+      { name: "model", "aria-label": "Model", onchange: change },
+      this.data.models.map((model) => h("option", { value: model }, model || "(no name)")),
+    );
   }
 
   sameText(model) {
@@ -76,11 +125,36 @@ wordprob.View = class {
   textChoice() {
     const { h } = wordprob;
     if (this.data.models.every((model) => this.data.texts.get(model).length === 1)) return null;
-    const step = (by, name, sign) => h("button", { type: "button", name, "aria-label": `${name} text`, onclick: () => this.set({ at: this.state.at + by }) }, sign);
-    this.chooser = h("select", { name: "text", "aria-label": "Text", onchange: (event) => this.set({ at: Number(event.target.value) }) });
+    const step = (by, name, sign) =>
+      h(
+        "button",
+        { type: "button", name, "aria-label": `${name} text`, onclick: () => this.set({ at: this.state.at + by }) },
+        sign,
+      );
+    this.chooser = h("select", {
+      name: "text",
+      "aria-label": "Text",
+      onchange: (event) => this.set({ at: Number(event.target.value) }),
+    });
     this.steps = [step(-1, "Previous", "‹"), step(1, "Next", "›")];
-    return h("span", { class: "texts" }, this.steps[0], this.chooser, this.steps[1],
-      h("label", { class: "check" }, h("input", { type: "checkbox", name: "all", checked: this.state.all, onchange: (event) => this.set({ all: event.target.checked }) }), "All texts"));
+    return h(
+      "span",
+      { class: "texts" },
+      this.steps[0],
+      this.chooser,
+      this.steps[1],
+      h(
+        "label",
+        { class: "check" },
+        h("input", {
+          type: "checkbox",
+          name: "all",
+          checked: this.state.all,
+          onchange: (event) => this.set({ all: event.target.checked }),
+        }),
+        "All texts",
+      ),
+    );
   }
 
   set(change) {
@@ -96,21 +170,44 @@ wordprob.View = class {
 
   draw() {
     const { h } = wordprob;
-    if (this.chooser) this.offer();
+    if (this.drawn !== this.state.model) this.turn();
+    if (this.chooser) this.mark();
     const shown = this.state.all || this.options.compare ? this.texts : [this.texts[this.state.at]];
     this.shown = shown.map((text) => new wordprob.Words(this.data, text, this.panel));
-    this.words.replaceChildren(...this.shown.map((words) => h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.box)));
+    this.words.replaceChildren(
+      ...this.shown.map((words) => h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.box)),
+    );
     this.paint();
+    this.tabulate();
+  }
+
+  // What depends on the model alone.
+  turn() {
+    const { sections } = wordprob;
+    const { model } = this.state;
+    const jump = (text, n) => this.jump(text, n);
+    this.drawn = model;
+    this.below.replaceChildren(
+      ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
+      sections.missing(this.data, model, jump),
+      sections.texts(this.data, model, jump),
+      sections.provenance(this.data, model),
+    );
+    this.chooser?.replaceChildren(
+      ...this.texts.map((text, n) =>
+        wordprob.h("option", { value: n }, `${this.data.title(text)} (${n + 1} of ${this.texts.length})`),
+      ),
+    );
   }
 
   // Go to the chosen text among all that are shown.
   reach() {
-    this.offer();
+    this.mark();
     this.shown[this.state.at].box.parentNode.scrollIntoView({ block: "start" });
   }
 
-  offer() {
-    this.chooser.replaceChildren(...this.texts.map((text, n) => wordprob.h("option", { value: n, selected: n === this.state.at }, `${this.data.title(text)} (${n + 1} of ${this.texts.length})`)));
+  mark() {
+    this.chooser.value = this.state.at;
     this.steps[0].disabled = this.state.at === 0;
     this.steps[1].disabled = this.state.at === this.texts.length - 1;
   }
@@ -120,15 +217,7 @@ wordprob.View = class {
     this.words.classList.toggle("numbers", numbers);
     this.shown.forEach((words) => words.paint(view));
     this.legend.replaceChildren(...this.key());
-    const jump = (text, n) => this.jump(text, n);
-    const { sections } = wordprob;
-    this.below.replaceChildren(
-      sections.distribution(this.data, model, view),
-      ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
-      sections.missing(this.data, model, jump),
-      sections.texts(this.data, model, jump),
-      sections.provenance(this.data, model));
-    this.tabulate();
+    this.spread.replaceChildren(wordprob.sections.distribution(this.data, model, view));
   }
 
   key() {
@@ -137,32 +226,69 @@ wordprob.View = class {
     const [low, high] = this.data.range(view);
     const letter = view === "difference" ? "d" : "s";
     const swatches = Array.from({ length: wordprob.STEPS }, (_, n) => h("i", { class: letter + n }));
-    const ends = view === "difference" ? [`≤ ${short(low)}`, "0", `≥ ${short(high, view)}`] : [short(low), short((low + high) / 2), `≥ ${short(high)}`];
+    const ends =
+      view === "difference"
+        ? [`≤ ${short(low)}`, "0", `≥ ${short(high, view)}`]
+        : [short(low), short((low + high) / 2), `≥ ${short(high)}`];
     const what = view === "difference" ? "corrected − naive" : `surprisal, ${view}`;
+    const meaning =
+      view === "difference" ? "blue is less surprising, orange more" : "the stronger, the more surprising";
     const unit = this.data.unit || "unit not recorded";
     return [
       h("span", { class: "what" }, `${what} (${unit})`),
-      h("span", { class: "scale", role: "img", "aria-label": `Colour scale from ${ends[0]} to ${ends[2]} ${unit}: ${view === "difference" ? "blue is less surprising, orange more" : "the stronger, the more surprising"}` },
-        h("span", { class: "ramp" }, swatches), h("span", { class: "ends" }, ends.map((end) => h("span", {}, end)))),
+      h(
+        "span",
+        {
+          class: "scale",
+          role: "img",
+          "aria-label": `Colour scale from ${ends[0]} to ${ends[2]} ${unit}: ${meaning}`,
+        },
+        h("span", { class: "ramp" }, swatches),
+        h(
+          "span",
+          { class: "ends" },
+          ends.map((end) => h("span", {}, end)),
+        ),
+      ),
       h("span", { class: "w none" }, "no value"),
     ];
   }
 
   tabulate() {
     const [summary] = this.asTable.children;
-    this.asTable.replaceChildren(summary, ...(this.asTable.open ? this.shown.map((words) => this.tableOf(words.text)) : []));
+    this.asTable.replaceChildren(
+      summary,
+      ...(this.asTable.open ? this.shown.map((words) => this.tableOf(words.text)) : []),
+    );
   }
 
   tableOf(text) {
     const { data } = this;
-    const numbers = [["Surprisal", "surprisal"], ["Naive", "surprisal_naive"], ["Before", "before"], ["After", "after"]].filter(([, name]) => name in data.columns);
-    const counts = [["Tokens", "n_tokens"], ["Context", "context_tokens"]].filter(([, name]) => name in data.columns);
+    const numbers = [
+      ["Surprisal", "surprisal"],
+      ["Naive", "surprisal_naive"],
+      ["Before", "before"],
+      ["After", "after"],
+    ].filter(([, name]) => name in data.columns);
+    const counts = [
+      ["Tokens", "n_tokens"],
+      ["Context", "context_tokens"],
+    ].filter(([, name]) => name in data.columns);
     const noted = text.rows.some((i) => data.get("note", i));
-    const heads = ["Word", ...numbers.map(([head]) => head), ...(data.hasNaive ? ["Difference"] : []), ...counts.map(([head]) => head), ...(noted ? ["Note"] : [])];
+    const heads = [
+      "Word",
+      ...numbers.map(([head]) => head),
+      ...(data.hasNaive ? ["Difference"] : []),
+      ...counts.map(([head]) => head),
+      ...(noted ? ["Note"] : []),
+    ];
     const rows = text.rows.map((i) => [
-      wordprob.bdi(data.columns.word[i]), ...numbers.map(([, name]) => wordprob.number(data.get(name, i))),
+      wordprob.bdi(data.columns.word[i]),
+      ...numbers.map(([, name]) => wordprob.number(data.get(name, i))),
       ...(data.hasNaive ? [wordprob.number(data.value("difference", i), "difference")] : []),
-      ...counts.map(([, name]) => String(data.get(name, i) ?? "—")), ...(noted ? [data.get("note", i) || ""] : [])]);
+      ...counts.map(([, name]) => String(data.get(name, i) ?? "—")),
+      ...(noted ? [data.get("note", i) || ""] : []),
+    ]);
     return wordprob.table(`${data.title(text)}${data.unit ? `, in ${data.unit}` : ""}`, heads, rows);
   }
 
@@ -207,4 +333,5 @@ wordprob.theme = (button) => {
 document.addEventListener("keydown", (event) => event.key === "Escape" && wordprob.panel?.close());
 document.addEventListener("click", (event) => event.target.closest(".words, .panel, .link") || wordprob.panel?.close());
 if (document.getElementById("theme")) wordprob.theme(document.getElementById("theme"));
-if (document.getElementById("data")) wordprob.show(document.getElementById("view"), JSON.parse(document.getElementById("data").textContent));
+if (document.getElementById("data"))
+  wordprob.show(document.getElementById("view"), JSON.parse(document.getElementById("data").textContent));

@@ -15,25 +15,35 @@ wordprob.h = (tag, attributes, ...children) => {
 wordprob.bdi = (text) => wordprob.h("bdi", {}, text);
 
 const mouse = { x: -1, y: -1, moved: false };
-document.addEventListener("mousemove", ({ clientX: x, clientY: y }) => {
-  Object.assign(mouse, { x, y, moved: x !== mouse.x || y !== mouse.y });
-}, true);
+document.addEventListener(
+  "mousemove",
+  ({ clientX: x, clientY: y }) => {
+    Object.assign(mouse, { x, y, moved: x !== mouse.x || y !== mouse.y });
+  },
+  true,
+);
 
-// The coloured words of one text. Arrow keys go from word to word; the words themselves stay plain text, so that a screen
-// reader reads them as a text.
+// The coloured words of one text. Arrow keys go from word to word; the words themselves stay plain text, so that a
+// screen reader reads them as a text.
 wordprob.Words = class {
   constructor(data, text, panel) {
     const h = wordprob.h;
     Object.assign(this, { data, text, panel, at: -1, spans: [] });
-    this.box = h("div", {
-      class: "words", tabindex: "0", role: "group",
-      "aria-label": `${data.title(text)}, ${text.rows.length} words. Arrow keys go from word to word.`,
-      onkeydown: (event) => this.key(event),
-      onmousemove: (event) => this.over(event),
-      onmouseleave: () => panel.leave(),
-      onclick: (event) => this.tap(event),
-      onblur: () => this.unmark(),
-    }, this.paragraphs());
+    this.box = h(
+      "div",
+      {
+        class: "words",
+        tabindex: "0",
+        role: "group",
+        "aria-label": `${data.title(text)}, ${text.rows.length} words. Arrow keys go from word to word.`,
+        onkeydown: (event) => this.key(event),
+        onmousemove: (event) => this.over(event),
+        onmouseleave: () => panel.leave(),
+        onclick: (event) => this.tap(event),
+        onblur: () => this.unmark(),
+      },
+      this.paragraphs(),
+    );
   }
 
   paragraphs() {
@@ -76,8 +86,13 @@ wordprob.Words = class {
     const last = this.spans.length - 1;
     const forward = getComputedStyle(this.spans[Math.max(this.at, 0)].parentNode).direction === "rtl" ? -1 : 1;
     const goal = {
-      ArrowRight: this.at + forward, ArrowLeft: this.at - forward, ArrowDown: this.line(1), ArrowUp: this.line(-1),
-      Home: 0, End: last, Enter: Math.max(this.at, 0),
+      ArrowRight: this.at + forward,
+      ArrowLeft: this.at - forward,
+      ArrowDown: this.line(1),
+      ArrowUp: this.line(-1),
+      Home: 0,
+      End: last,
+      Enter: Math.max(this.at, 0),
     }[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") this.unmark();
@@ -118,8 +133,8 @@ wordprob.Words = class {
   }
 };
 
-// What lies behind a word: beside it on a wide screen, at the foot of a narrow one. A word that was tapped or reached by keys
-// stays until another is chosen, and is spoken.
+// What lies behind a word: beside it on a wide screen, at the foot of a narrow one. A word that was tapped or reached
+// by keys stays until another is chosen, and is spoken.
 wordprob.Panel = class {
   constructor(data) {
     this.data = data;
@@ -166,7 +181,8 @@ wordprob.Panel = class {
 
   sentence(i) {
     const { data } = this;
-    const parts = Object.keys(wordprob.VIEWS).filter((view) => view === "corrected" || data.hasNaive)
+    const parts = Object.keys(wordprob.VIEWS)
+      .filter((view) => view === "corrected" || data.hasNaive)
       .map((view) => `${wordprob.VIEWS[view].toLowerCase()} ${wordprob.number(data.value(view, i), view)}`);
     const note = data.get("note", i);
     return `${data.columns.word[i]}: ${parts.join(", ")} ${data.unit}${note ? `. Note: ${note}` : ""}`;
@@ -182,14 +198,23 @@ wordprob.Panel = class {
       ["− before", data.get("before", i), data.unit],
       ["Difference", data.value("difference", i), data.unit, "gap"],
     ].filter(([name, value]) => value !== null || name === "Surprisal");
-    const counts = [["Tokens", data.get("n_tokens", i)], ["Tokens of context", data.get("context_tokens", i)]];
-    const line = (name, text, unit, kind) => h("div", { class: kind || "" }, h("dt", {}, name), h("dd", {}, text, h("small", {}, unit ? ` ${unit}` : "")));
+    const counts = [
+      ["Tokens", data.get("n_tokens", i)],
+      ["Tokens of context", data.get("context_tokens", i)],
+    ];
+    const line = (name, text, unit, kind) =>
+      h("div", { class: kind || "" }, h("dt", {}, name), h("dd", {}, text, h("small", {}, unit ? ` ${unit}` : "")));
     const note = data.get("note", i);
     return [
       h("h4", { dir: "auto" }, data.columns.word[i]),
-      h("dl", {},
-        rows.map(([name, value, unit, kind]) => line(name, number(value, name === "Difference" ? "difference" : ""), unit, kind)),
-        counts.filter(([, value]) => value !== null).map(([name, value]) => line(name, String(value), "", "count"))),
+      h(
+        "dl",
+        {},
+        rows.map(([name, value, unit, kind]) =>
+          line(name, number(value, name === "Difference" ? "difference" : ""), unit, kind),
+        ),
+        counts.filter(([, value]) => value !== null).map(([name, value]) => line(name, String(value), "", "count")),
+      ),
       note ? h("p", { class: "note" }, note) : null,
     ].filter((child) => child !== null);
   }

@@ -20,7 +20,10 @@ function request() {
 
 async function ask(body, signal) {
   const answer = await fetch("/api/score", {
-    method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+    method: "POST",
+    signal,
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
   });
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => null);
@@ -51,7 +54,18 @@ async function score(event) {
 // The answer's rows as the view's columns.
 function payload(found, body) {
   const column = (name) => found.words.map((row) => row[name]);
-  const names = ["word", "start", "end", "n_tokens", "context_tokens", "surprisal", "surprisal_naive", "before", "after", "note"];
+  const names = [
+    "word",
+    "start",
+    "end",
+    "n_tokens",
+    "context_tokens",
+    "surprisal",
+    "surprisal_naive",
+    "before",
+    "after",
+    "note",
+  ];
   const columns = Object.fromEntries(names.map((name) => [name, column(name)]));
   const id = (text) => (body.ids === null ? "" : String(text));
   columns.text = column("text_id").map(id);
