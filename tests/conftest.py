@@ -111,9 +111,9 @@ def start_server():
 
     running = []
 
-    def starter(**limits) -> str:
+    def starter(desk_class=Desk, **limits) -> str:
         settings = Settings(**{"models": {"exact:bow": "exact:bow", "exact:eow": "exact:eow"}, **limits})
-        desk, listening = Desk(settings), listen("127.0.0.1", 0)
+        desk, listening = desk_class(settings), listen("127.0.0.1", 0)
         desk.load(settings.default)
         server = uvicorn.Server(uvicorn.Config(create_app(settings, desk), log_level="critical"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -194,6 +194,14 @@ def test_wrong_arguments_are_explained(monkeypatch, capsys, tmp_path, table, arg
     assert not list(tmp_path.glob("*.html"))
 
 
+def test_it_can_be_opened_at_once(monkeypatch, capsys, tmp_path, table):
+    opened = []
+    monkeypatch.setattr("click.launch", opened.append)
+    table.write(tmp_path / "t.tsv")
+    assert run(monkeypatch, capsys, "report", str(tmp_path / "t.tsv"), "--open")[0] == 0
+    assert opened == [str(tmp_path / "t.html")]
+
+
 def test_metadata_that_is_broken_is_named(tmp_path, table):
     table.write(tmp_path / "t.tsv")
     (tmp_path / "t.tsv.meta.json").write_text("{broken")

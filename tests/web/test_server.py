@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -15,13 +16,15 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import wordprob
-from wordprob.errors import OptionError, UnknownModelError
+from wordprob.cli import cli
+from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError
 
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
-from wordprob.server.desk import Ask, BrokenError, Desk
+from wordprob.server.desk import Ask, BrokenError, Desk, work
 from wordprob.server.run import listen
 from wordprob.server.settings import Settings, host_names, public_names
 
@@ -260,6 +263,28 @@ def test_many_at_once_all_get_their_own_answer(server):
     assert found == {n: ["the", "mark"] * n for n in range(1, 9)}
 
 
+def test_a_body_that_never_comes_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("wordprob.server.guard.READING", 0.3)
+    with socket.create_connection(("127.0.0.1", urlsplit(server).port), timeout=30) as connection:
+        head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
+        connection.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_what_breaks_inside_stays_inside(start_server, caplog):
+    class Broken(Desk):
+        def _score(self, ticket):
+            if ticket.ask.texts:
+                raise BrokenError("Traceback: /secret/path")
+            return super()._score(ticket)
+
+    server = start_server(desk_class=Broken)
+    status, problem = score(server, texts="the mark")
+    assert (status, problem["kind"]) == (500, "ServerError")
+    assert "secret" not in problem["error"]
+    assert "/secret/path" in caplog.text, "the log has it"
+
+
 # --- the desk and the settings -------------------------------------------------------------------------------------
 
 
@@ -287,6 +312,52 @@ def test_a_process_that_dies_is_replaced():
         os.kill(desk._process.pid, signal.SIGKILL)
         with pytest.raises(BrokenError, match="ended"):
             ticket.future.result()
+    finally:
+        desk.close()
+
+
+def test_the_process_answers_everything_it_is_asked():
+    ours, theirs = multiprocessing.Pipe()
+    before = signal.getsignal(signal.SIGINT)
+    answers = []
+
+    def client():
+        for source, ask in (
+            ("exact:bow", Ask("bow", ("the mark",))),
+            ("exact:bow", Ask("bow", ("the mark",), (("the", "mark"),))),
+            ("exact:bow", Ask("bow", ("x",), "letters")),
+            ("exact:nothing", Ask("bow", ("x",))),
+            ("exact:bow", Ask("bow", None)),
+        ):
+            ours.send((source, ask))
+            answers.append(ours.recv())
+            if answers[-1][0] == "ready":
+                answers.append(ours.recv())
+        ours.close()
+
+    asking = threading.Thread(target=client)
+    asking.start()
+    try:
+        work(theirs, {})
+    finally:
+        signal.signal(signal.SIGINT, before)
+        asking.join()
+    kinds = [kind for kind, _ in answers]
+    assert kinds == ["ready", "done", "ready", "done", "ready", "refused", "refused", "ready", "failed"]
+    assert len(answers[1][1]) == 2
+    assert answers[5][1][0] == "OptionError"
+    assert "Traceback" in answers[8][1]
+
+
+def test_a_model_whose_loading_breaks_is_an_error_of_its_own():
+    class Broken(Desk):
+        def _score(self, ticket):
+            raise BrokenError("Traceback\nMemoryError: no more")
+
+    desk = Broken(Settings({"bow": "exact:bow"}))
+    try:
+        with pytest.raises(ModelError, match="bow could not be loaded: MemoryError: no more"):
+            desk.load("bow")
     finally:
         desk.close()
 
@@ -328,6 +399,32 @@ def command(*arguments: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_the_command_hands_its_options_on(monkeypatch):
+    given, launched = {}, []
+
+    def serve(models, *, ready, **options):
+        given.update(options, models=models)
+        ready("http://here/")
+
+    monkeypatch.setattr("wordprob.server.serve", serve)
+    monkeypatch.setattr("click.launch", launched.append)
+    options = "--model exact:bow --host 0.0.0.0 --allow-host lab --max-characters 9 --timeout 2 --max-waiting 3 --open"
+    done = CliRunner().invoke(cli, ["serve", *options.split()], catch_exceptions=False)
+    assert given == {
+        "models": ("exact:bow",), "host": "0.0.0.0", "port": 8517, "names": ("lab",), "max_characters": 9,
+        "timeout": 2.0, "waiting": 3, "device": "auto", "dtype": "auto",
+    }  # fmt: skip
+    assert launched == ["http://here/"]
+    assert "whoever can reach 0.0.0.0 can use this page" in done.stderr
+    assert done.stdout == "wordprob is at http://here/ (Ctrl-C stops it)\n"
+
+
+def test_without_its_packages_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(UnsupportedError, match=r"the page needs uvicorn: pip install 'wordprob\[serve\]'"):
+        CliRunner().invoke(cli, ["serve"], catch_exceptions=False)
 
 
 def test_the_command_serves_until_interrupted():
