@@ -266,50 +266,39 @@ def sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".meta.json")
 
 
-def _beside(path: Path) -> dict[str, str]:
-    """Return the metadata that lies beside a text file, if any."""
-    beside = sidecar(path)
-    try:
-        found: dict[str, str] = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{beside} is not JSON: {error}. Without that file the table can be read.") from None
-    return found
-
-
-def format_of(path: Path) -> str:
+def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
     """Tell the format by the file's ending."""
-    for name, ending in FORMATS.items():
+    for name, ending in formats.items():
         if path.suffix.lower() == ending:
             return name
     raise OptionError(
-        f"cannot tell a format from '{path.name}'. Give it one of the endings {', '.join(FORMATS.values())}, "
+        f"cannot tell a format from '{path.name}'. Give it one of the endings {', '.join(formats.values())}, "
         "or name one with --format."
     )
 
 
-def check_output(path: str | Path, format: str | None = None, force: bool = False) -> tuple[Path, str]:
+def check_output(
+    path: str | Path, format: str | None = None, force: bool = False, formats: Mapping[str, str] = FORMATS
+) -> tuple[Path, str]:
     """Make sure, before any work is done, that a result can be written to ``path``.
 
     Returns the path and the format.
     """
-    if format is not None and format not in FORMATS:
-        raise OptionError(f"no format is called '{format}'; use {', '.join(FORMATS)}.")
-    format = format or format_of(Path(path))
-    return check_path(path, force, "surprisal.tsv"), format
-
-
-def check_path(path: str | Path, force: bool = False, example: str = "report.html") -> Path:
-    """Make sure, before any work is done, that a file can be written at ``path``, whatever its format."""
     path = Path(path)
+    if format is not None and format not in formats:
+        raise OptionError(f"no format is called '{format}'; use {', '.join(formats)}.")
+    format = format or format_of(path, formats)
     if path.is_dir():
-        raise OutputError(f"{path} is a directory; name a file in it, for example {path / example}")
+        raise OutputError(
+            f"{path} is a directory; name a file in it, for example {path / 'surprisal'}{formats[format]}"
+        )
     if path.exists() and not force:
         raise OutputError(f"{path} exists already; nothing was done. Use --force to replace it.")
     if not path.parent.is_dir():
         raise OutputError(f"there is no directory {path.parent}; make it first: mkdir -p '{path.parent}'")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise OutputError(f"{path} cannot be written: no permission for {path.parent}. Choose another place with -o.")
-    return path
+    return path, format
 
 
 def write_whole(path: Path, write: Any) -> None:
@@ -331,6 +320,16 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def _beside(path: Path) -> dict[str, str]:
+    """Return the metadata that lies beside a text file, if any."""
+    beside = sidecar(path)
+    try:
+        found: dict[str, str] = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{beside} is not JSON: {error}. Without that file the table can be read.") from None
+    return found
 
 
 def _write_parquet(frame: pd.DataFrame, metadata: Mapping[str, str], path: Path) -> None:

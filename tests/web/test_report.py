@@ -178,7 +178,7 @@ def test_what_is_no_scored_table_is_explained(monkeypatch, capsys, tmp_path, nam
     [
         (["no.tsv"], "no such file"),
         (["t.tsv", "-o", "no/r.html"], "no directory no"),
-        (["t.tsv", "-o", "."], "is a directory; name a file in it, for example report.html"),
+        (["t.tsv", "-o", "."], "is a directory; name a file in it, for example surprisal.html"),
         (["t.tsv", "--group-by", "item,text_id"], "there is no column item to group by. The columns: text_id"),
         (["t.tsv", "-o", "t.tsv"], "exists already"),
     ],

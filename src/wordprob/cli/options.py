@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from wordprob.errors import EncodingError, InputError, UnsupportedError
+from wordprob.errors import EncodingError, InputError
 from wordprob.lms.catalogue import DEFAULT
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -31,17 +30,6 @@ def model_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
-
-
-def check_installed(what: str, packages: Iterable[str], extra: str) -> None:
-    """Raise, with what to type, unless these packages are installed."""
-    for name in packages:
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise UnsupportedError(
-                f"{what} need{'' if what.endswith('s') else 's'} {name}: pip install 'wordprob[{extra}]'"
-            ) from error
 
 
 def read_utf8(path: Path) -> str:

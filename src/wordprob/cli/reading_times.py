@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import check_installed
+from wordprob.cli.extras import check_installed
 from wordprob.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def reading_times(**options: Any) -> None:
 
 def check_extra() -> None:
     """Raise, with what to type, unless the packages of the studies are installed."""
-    check_installed("the studies", ("formulaic", "matplotlib", "scipy"), "study")
+    check_installed("the studies need", ("formulaic", "matplotlib", "scipy"), "study")
 
 
 def _check_choice(options: dict[str, Any]) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from wordprob.table import check_path
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -42,11 +40,10 @@ def report(
       wordprob report scored.tsv -o report.html
       wordprob report scored.tsv -o experiment.html --group-by text_id --title "Experiment 1"
     """
-    target = check_path(output or file.with_suffix(".html"), force)
-
-    from wordprob.render import write_report
+    from wordprob.render.page import check_page, write_report
     from wordprob.table import WordTable
 
+    target = check_page(output or file.with_suffix(".html"), force)
     groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]
     options = {"group_by": groups, "word_column": word_column, "prefix": prefix}
     write_report(WordTable.read(file), target, force=force, title=title or file.stem, **options)

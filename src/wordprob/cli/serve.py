@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wordprob.cli.options import check_installed
+from wordprob.cli.extras import check_installed
 
 
 @click.command()
@@ -44,7 +44,7 @@ def serve(models: tuple[str, ...], host: str, open_: bool, **options: Any) -> No
       wordprob serve --model gpt2-small --model pythia-160m --port 9000
       curl http://127.0.0.1:8517/api/score -H "Content-Type: application/json" -d '{"texts": "She saw the mark."}'
     """
-    check_installed("the page", ("fastapi", "uvicorn"), "serve")
+    check_installed("the page needs", ("fastapi", "uvicorn"), "serve")
     from wordprob.server import serve as start
 
     def ready(address: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from wordprob._version import __version__
 from wordprob.errors import InputError
 from wordprob.render import colours
-from wordprob.table import check_path, write_whole
+from wordprob.table import check_output, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,9 +84,14 @@ def report(
     return Template(asset("report.html")).substitute(parts, policy=f"{policy}; form-action 'none'")
 
 
+def check_page(path: str | Path, force: bool = False) -> Path:
+    """Make sure, before any work is done, that a page can be written to ``path``."""
+    return check_output(path, "html", force, {"html": ".html"})[0]
+
+
 def write_report(table: Scored, path: str | Path, *, force: bool = False, **options: Any) -> Path:
     """Write :func:`report` to a file, whole or not at all; ``force`` replaces one that is there."""
-    path = check_path(path, force)
+    path = check_page(path, force)
     page = report(table, **options)
     write_whole(path, lambda aside: aside.write_text(page, encoding="utf-8", newline=""))
     return path
