@@ -150,15 +150,15 @@ def test_the_command_reads_what_score_writes(monkeypatch, capsys, tmp_path, tabl
 
 
 BAD = {
-    "cols.tsv": (b"a\tb\n1\t2\n", "no column word and no column surprisal. Its columns: a, b. Score it first"),
-    "empty.tsv": (b"", "cannot be read as TSV"),
-    "none.csv": (b"word,surprisal\n", "the table has no words"),
+    "cols.tsv": (b"a\tb\n1\t2\n", r"no column word and no column surprisal\. Its columns: a, b\. Score it first"),
+    "empty.tsv": (b"", r"empty\.tsv"),
+    "none.csv": (b"word,surprisal\n", "has no words|no rows"),
     "text.csv": (b"word,surprisal\na,1\nb,lots\n", "column surprisal should hold numbers, but row 2 has 'lots'"),
     "ragged.csv": (b"word,surprisal\na,1\nb,2,3\n", "line 3"),
-    "latin.tsv": (b"word\tsurprisal\nna\xefve\t1\n", "cannot be read as TSV"),
-    "bad.parquet": (b"garbage", "cannot be read as PARQUET"),
-    "bad.jsonl": (b'{"word": "a"\n', "cannot be read as JSONL"),
-    "x.docx": (b"", "cannot tell a format"),
+    "latin.tsv": (b"word\tsurprisal\nna\xefve\t1\n", r"latin\.tsv .*(?i:0xef)"),
+    "bad.parquet": (b"garbage", r"bad\.parquet cannot be read as (?i:parquet)"),
+    "bad.jsonl": (b'{"word": "a"\n', r"bad\.jsonl"),
+    "x.docx": (b"", "cannot tell (a|the) format"),
 }
 
 
@@ -168,8 +168,8 @@ def test_what_is_no_scored_table_is_explained(monkeypatch, capsys, tmp_path, nam
     (tmp_path / name).write_bytes(content)
     code, err = run(monkeypatch, capsys, "report", str(tmp_path / name), "-o", str(tmp_path / "r.html"))
     assert code == 1
-    assert message in err
-    assert "Traceback" not in err
+    assert re.search(message, err)
+    assert err.count("\n") == 1, "one line"
     assert [p.name for p in tmp_path.iterdir()] == [name], "nothing half-written"
 
 
