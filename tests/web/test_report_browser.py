@@ -361,6 +361,11 @@ def test_ten_thousand_words(show):
     assert words(page).last.get_attribute("data-value") == "+20.00"
     whole = show(WordTable(many.drop(columns="text_id"), pd.DataFrame(), {"unit": "bits"}))
     assert words(whole).count() == 10_000, "one long text"
+    rows = whole.locator(".astable tbody tr")
+    whole.locator("summary").click()
+    assert rows.count() == 1000
+    whole.get_by_role("button", name="Show all 10,000 words").click()
+    assert rows.count() == 10_000
 
 
 def test_a_table_with_surprisal_alone(show):

@@ -43,6 +43,33 @@ wordprob.table = (caption, heads, rows) => {
   );
 };
 
+const ROWS = 1000; // longer tables are whole when asked for
+
+// The words of a text with all that is known about them.
+wordprob.sections.words = (data, text, most = ROWS) => {
+  const { h, number, count } = wordprob;
+  const columns = [
+    ["Surprisal", "surprisal", (i) => number(data.get("surprisal", i))],
+    ["Naive", "surprisal_naive", (i) => number(data.get("surprisal_naive", i))],
+    ["Before", "before", (i) => number(data.get("before", i))],
+    ["After", "after", (i) => number(data.get("after", i))],
+    ["Difference", "surprisal_naive", (i) => number(data.value("difference", i), "difference")],
+    ["Tokens", "n_tokens", (i) => String(data.get("n_tokens", i) ?? "—")],
+    ["Context", "context_tokens", (i) => String(data.get("context_tokens", i) ?? "—")],
+    ["Note", "note", (i) => data.get("note", i)],
+  ].filter(([, name]) => name in data.columns && (name !== "note" || text.rows.some((i) => data.get(name, i))));
+  const table = wordprob.table(
+    `${data.title(text)}${unitOf(data)}`,
+    ["Word", ...columns.map(([head]) => head)],
+    text.rows.slice(0, most).map((i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))]),
+  );
+  if (text.rows.length <= most) return table;
+  const whole = () => part.replaceWith(wordprob.sections.words(data, text, Infinity));
+  const more = h("button", { type: "button", onclick: whole }, `Show all ${count(text.rows.length, "word")}`);
+  const part = h("div", {}, table, more);
+  return part;
+};
+
 wordprob.sections.distribution = (data, model, view) => {
   const { h, number, mean, quantile } = wordprob;
   const rows = data.rows(model);
@@ -171,7 +198,7 @@ wordprob.sections.moved = (data, model, jump) => {
         number(row.by, "difference"),
         number(data.value("corrected", row.i)),
         number(data.value("naive", row.i)),
-        wordprob.bdi(before(row)),
+        wordprob.bdi(before(row), "context"),
         wordprob.bdi(row.text.id),
       ]),
     ),

@@ -258,38 +258,8 @@ wordprob.View = class {
     const [summary] = this.asTable.children;
     this.asTable.replaceChildren(
       summary,
-      ...(this.asTable.open ? this.shown.map((words) => this.tableOf(words.text)) : []),
+      ...(this.asTable.open ? this.shown.map((words) => wordprob.sections.words(this.data, words.text)) : []),
     );
-  }
-
-  tableOf(text) {
-    const { data } = this;
-    const numbers = [
-      ["Surprisal", "surprisal"],
-      ["Naive", "surprisal_naive"],
-      ["Before", "before"],
-      ["After", "after"],
-    ].filter(([, name]) => name in data.columns);
-    const counts = [
-      ["Tokens", "n_tokens"],
-      ["Context", "context_tokens"],
-    ].filter(([, name]) => name in data.columns);
-    const noted = text.rows.some((i) => data.get("note", i));
-    const heads = [
-      "Word",
-      ...numbers.map(([head]) => head),
-      ...(data.hasNaive ? ["Difference"] : []),
-      ...counts.map(([head]) => head),
-      ...(noted ? ["Note"] : []),
-    ];
-    const rows = text.rows.map((i) => [
-      wordprob.bdi(data.columns.word[i]),
-      ...numbers.map(([, name]) => wordprob.number(data.get(name, i))),
-      ...(data.hasNaive ? [wordprob.number(data.value("difference", i), "difference")] : []),
-      ...counts.map(([, name]) => String(data.get(name, i) ?? "—")),
-      ...(noted ? [data.get("note", i) || ""] : []),
-    ]);
-    return wordprob.table(`${data.title(text)}${data.unit ? `, in ${data.unit}` : ""}`, heads, rows);
   }
 
   // Show a word, wherever it is.

@@ -12,7 +12,7 @@ wordprob.h = (tag, attributes, ...children) => {
   return made;
 };
 
-wordprob.bdi = (text) => wordprob.h("bdi", {}, text);
+wordprob.bdi = (text, kind) => wordprob.h("bdi", { class: kind }, text);
 
 const mouse = { x: -1, y: -1, moved: false };
 document.addEventListener(
