@@ -103,6 +103,10 @@ def _routes(app: FastAPI, settings: Settings, desk: Desk) -> None:
 
 def _ask(asked: ScoreRequest, settings: Settings) -> Ask:
     """Check a request, and return what is to be scored."""
+    try:
+        asked.model_dump_json()
+    except ValueError:
+        raise InputError("the request has a lone surrogate, which is no character.") from None
     texts = (asked.texts,) if isinstance(asked.texts, str) else tuple(asked.texts)
     model = settings.default if asked.model is None else asked.model
     if model not in settings.models:

@@ -6,6 +6,7 @@ is ended with it, the server goes on, and the next request starts a new one.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import threading
@@ -209,6 +210,7 @@ class Held:
 
         if source != self._source:
             self._source, self._scorer = "", None
+            gc.collect()  # the one model goes before the other comes
             self._scorer, self._source = load(source, **self._options), source
 
     def score(self, ask: Ask) -> WordTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Collection
@@ -28,6 +29,10 @@ READING = 15.0
 """Seconds in which a request's body must arrive."""
 
 
+DRAINED, DRAINING = 1 << 24, 2.0
+"""Bytes and seconds of a refused request that are let go by before the answer."""
+
+
 class RefusedError(Exception):
     """A request that is not answered: a status and why."""
 
@@ -38,7 +43,7 @@ class RefusedError(Exception):
 
 def problem(message: str, kind: str) -> bytes:
     """Return the body of every answer that is an error."""
-    return json.dumps({"error": message, "kind": kind}, ensure_ascii=False).encode("utf-8")
+    return json.dumps({"error": message, "kind": kind}).encode("ascii")
 
 
 class Secured:
@@ -81,6 +86,7 @@ class Limited:
         except TimeoutError:
             await _refuse(send, RefusedError(408, f"the request did not arrive within {READING:.0f} seconds."))
         except RefusedError as refused:
+            await _drain(receive)
             await _refuse(send, refused)
         else:
             await self._app(scope, _replay(body, receive), send)
@@ -99,14 +105,14 @@ class Limited:
             raise RefusedError(413, self._too_large)
 
     async def _read(self, receive: Receive) -> bytes:
-        body = bytearray()
-        while True:
+        body, more = bytearray(), True
+        while more:
             message = await receive()
             body += message.get("body", b"")
+            more = message.get("more_body", False)
             if len(body) > self._max_body:
                 raise RefusedError(413, self._too_large)
-            if not message.get("more_body", False):
-                return bytes(body)
+        return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -117,6 +123,17 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return first.pop() if first else await receive()
 
     return replayed
+
+
+async def _drain(receive: Receive) -> None:
+    """Let what is still coming go by, within limits: who is cut off while sending may never see the answer."""
+    left, more = DRAINED, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAINING):
+            while more and left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 async def _refuse(send: Send, refused: RefusedError) -> None:
