@@ -54,6 +54,15 @@ def test_a_pattern_of_ones_own(page):
     assert page.locator(".words").inner_text() == "the mark, the marker", "what lies between is shown too"
 
 
+def test_what_was_chosen_stays_for_the_next_text(page):
+    score(page, a="She saw the mark")
+    page.locator("input[value=difference]").check(force=True)
+    page.get_by_label("Numbers", exact=True).check()
+    score(page, a="the mark")
+    assert page.locator("input[value=difference]").is_checked()
+    assert page.locator(".numbers .w").last.get_attribute("data-value") == "+2.18", "log2 of 0.22"
+
+
 def test_two_texts_side_by_side(page):
     assert page.locator("#text-b").is_hidden()
     page.get_by_label("Compare two texts").check()

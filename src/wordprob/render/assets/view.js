@@ -1,4 +1,5 @@
 // The whole view of a payload: choices, legend, words, sections.
+// Options: compare (texts side by side), and the view and numbers to begin with.
 
 wordprob.SHORT = 400; // up to so many words, all texts are shown at once
 wordprob.MANY = 2000; // beyond so many, texts that are out of sight are not laid out
@@ -10,7 +11,8 @@ wordprob.View = class {
     this.data = new wordprob.Data(payload);
     this.panel = new wordprob.Panel(this.data);
     const many = this.data.size / this.data.models.length > wordprob.SHORT;
-    this.state = { model: this.data.models[0], view: "corrected", at: 0, all: !many, numbers: false };
+    const { view = "corrected", numbers = false } = this.options;
+    this.state = { model: this.data.models[0], view, at: 0, all: !many, numbers };
     this.layout();
     this.draw();
     wordprob.panel = this.panel;
@@ -77,6 +79,7 @@ wordprob.View = class {
         h("input", {
           type: "checkbox",
           name: "numbers",
+          checked: this.state.numbers,
           onchange: (event) => this.set({ numbers: event.target.checked }),
         }),
         "Numbers",

@@ -4,6 +4,7 @@
 const at = (id) => document.getElementById(id);
 let offered = null; // what the server has to offer
 let scored = null; // the request whose result is shown
+let shown = null; // and the view that shows it
 let under = null; // the request under way
 
 function request() {
@@ -39,8 +40,8 @@ async function score(event) {
   at("result").ariaBusy = "true";
   try {
     const found = await (await ask(body, mine.signal)).json();
-    const shown = payload(found, body);
-    wordprob.show(at("result"), shown, { compare: body.ids !== null });
+    const { view, numbers } = shown?.state ?? {};
+    shown = wordprob.show(at("result"), payload(found, body), { compare: body.ids !== null, view, numbers });
     scored = body;
     say(`${found.words.length} words scored`);
   } catch (error) {
