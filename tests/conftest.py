@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,73 @@ def tokenizer_of():
         return opened[name]
 
     return opener
+
+
+# --- a real browser and a real server -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium, driven by playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("needs chromium, which is not here: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open an address in a page of its own; what the page asks for, and what goes wrong in it, is kept."""
+    contexts = []
+
+    def opener(url: str, width: int = 1100, **options):
+        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.asked, page.problems = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
+        page.on("dialog", lambda dialog: (page.problems.append(dialog.message), dialog.dismiss()))
+        page.goto(url)
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def start_server():
+    """Start a server with the toy model on a free port of this machine; return its address."""
+    pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
+    import threading
+
+    import uvicorn
+
+    from wordprob.server import Settings, create_app
+    from wordprob.server.desk import Desk
+    from wordprob.server.run import address, listen
+
+    running = []
+
+    def starter(desk_class=Desk, **limits) -> str:
+        settings = Settings(**{"models": {"exact:bow": "exact:bow", "exact:eow": "exact:eow"}, **limits})
+        desk, listening = desk_class(settings), listen("127.0.0.1", 0)
+        desk.load(settings.default)
+        server = uvicorn.Server(uvicorn.Config(create_app(settings, desk), log_level="critical"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        running.append((server, thread, desk, listening))
+        return address(listening)
+
+    yield starter
+    for server, thread, desk, listening in running:
+        server.should_exit = True
+        thread.join()
+        desk.close()
+        listening.close()

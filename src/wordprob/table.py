@@ -184,21 +184,28 @@ class WordTable:
     def to_text(self, format: str = "tsv") -> str:
         """Return the words as TSV, CSV or JSON lines; numbers in full precision, missing ones empty (null in JSON)."""
         if format == "jsonl":
-            finite = self._frame.replace([np.inf, -np.inf], np.nan)
-            rows = finite.astype(object).where(finite.notna(), None).to_dict("records")
-            return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+            return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in records(self._frame))
         separator = {"tsv": "\t", "csv": ","}[format]
         return str(self._frame.to_csv(sep=separator, index=False, lineterminator="\n"))
 
     @classmethod
     def read(cls, path: str | Path) -> WordTable:
         """Read a table that :meth:`write` wrote; the summary by text is not kept in files."""
-        import pandas as pd
-
         path = Path(path)
         format = format_of(path)
         if not path.is_file():
             raise InputError(f"no such file: {path}")
+        metadata = _beside(path)
+        try:
+            return cls._read(path, format, metadata)
+        except (ValueError, OSError) as error:  # what pandas, pyarrow and json say of a file they cannot read
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"{path} cannot be read as {format.upper()}: {reason}") from error
+
+    @classmethod
+    def _read(cls, path: Path, format: str, metadata: Mapping[str, str]) -> WordTable:
+        import pandas as pd
+
         if format == "parquet":
             import pyarrow.parquet as pq
 
@@ -211,7 +218,6 @@ class WordTable:
             separator = {"tsv": "\t", "csv": ","}[format]
             numbers = {name: [""] for name in (*NUMBERS, "n_tokens", "context_tokens")}
             frame = pd.read_csv(path, sep=separator, keep_default_na=False, na_values=numbers, dtype={"word": str})
-        metadata = json.loads(sidecar(path).read_text(encoding="utf-8")) if sidecar(path).is_file() else {}
         return cls(frame, pd.DataFrame(columns=list(TEXT_COLUMNS)), {"unit": "", **metadata})
 
 
@@ -220,6 +226,13 @@ def unit_size(unit: str) -> float:
     if unit not in UNITS:
         raise OptionError(f"no unit is called '{unit}'; use {' or '.join(UNITS)}.")
     return UNITS[unit]
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON can hold them: what is missing or infinite is ``None``."""
+    finite = frame.replace([np.inf, -np.inf], np.nan)
+    rows: list[dict[str, Any]] = finite.astype(object).where(finite.notna(), None).to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
 def _words(scored: PageScores, size: float) -> pd.DataFrame:
@@ -334,7 +347,9 @@ def check_output(
         raise OptionError(f"no format is called '{format}'; use {', '.join(formats)}.")
     format = format or format_of(path, formats)
     if path.is_dir():
-        raise OutputError(f"{path} is a directory; name a file in it, for example {path / 'surprisal.tsv'}")
+        raise OutputError(
+            f"{path} is a directory; name a file in it, for example {path / 'surprisal'}{formats[format]}"
+        )
     if path.exists() and not force:
         raise OutputError(f"{path} exists already; nothing was done. Use --force to replace it.")
     if not path.parent.is_dir():
@@ -363,6 +378,16 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def _beside(path: Path) -> dict[str, str]:
+    """Return the metadata that lies beside a text file, if any."""
+    beside = sidecar(path)
+    try:
+        found: dict[str, str] = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{beside} is not JSON: {error}. Without that file the table can be read.") from None
+    return found
 
 
 def _write_parquet(frame: pd.DataFrame, metadata: Mapping[str, str], path: Path) -> None:

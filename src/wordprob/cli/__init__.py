@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plot": ("wordprob.cli.plot:plot", "Surprisal along a text, or by region and condition."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
+    "report": ("wordprob.cli.report:report", "Scored words in colour, as one HTML file."),
+    "serve": ("wordprob.cli.serve:serve", "A page on this machine to paste texts into."),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),
     "models": ("wordprob.cli.models:models", "Names that work out of the box."),
 }

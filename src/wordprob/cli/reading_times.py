@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.cli.extras import check_installed
+from wordprob.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,13 +126,7 @@ def reading_times(**options: Any) -> None:
 
 def check_extra() -> None:
     """Raise, with what to type, unless the packages of the studies and figures are installed."""
-    from importlib import import_module
-
-    for name in ("formulaic", "matplotlib", "scipy"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise UnsupportedError(f"studies and figures need {name}: pip install 'wordprob[study]'") from error
+    check_installed("studies and figures need", ("formulaic", "matplotlib", "scipy"), "study")
 
 
 def _check_choice(options: dict[str, Any]) -> None:

@@ -1,0 +1,60 @@
+"""``wordprob report``: scored words as one HTML file to look at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write here; FILE with the ending .html by default."
+)
+@click.option("--title", help="The report's heading; the file's name by default.")
+@click.option("--group-by", help="Columns that tell texts apart: item,condition; as they were when scored, or text_id.")
+@click.option("--word-column", help="Column of the words; as it was when scored.")
+@click.option("--prefix", help="What the scored columns' names begin with; as it was when scored.")
+@click.option("--sheet", help="Which sheet of an Excel file.")
+@click.option("--force", is_flag=True, help="Replace a report that exists.")
+@click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
+def report(
+    file: Path,
+    output: Path | None,
+    title: str | None,
+    group_by: str | None,
+    word_column: str | None,
+    prefix: str | None,
+    sheet: str | None,
+    force: bool,
+    open_: bool,
+) -> None:
+    """Show scored words in colour: one HTML file that needs no network.
+
+    FILE is a table that wordprob score wrote (TSV, CSV, Parquet, JSON lines or Excel). Where it has a column model, the report
+    offers a choice of model.
+
+    \b
+    Examples:
+      wordprob score stimuli.txt -o scored.tsv
+      wordprob report scored.tsv -o report.html
+      wordprob report scored.tsv -o experiment.html --group-by text_id --title "Experiment 1"
+    """
+    import pandas as pd
+
+    from wordprob.analysis.tables import read_scored
+    from wordprob.render.page import check_page, write_report
+    from wordprob.table import WordTable
+
+    target = check_page(output or file.with_suffix(".html"), force)
+    groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]
+    options = {"group_by": groups, "word_column": word_column, "prefix": prefix}
+    frame, about = read_scored(file, sheet)
+    table = WordTable(frame, pd.DataFrame(), {"unit": "", **about})
+    write_report(table, target, force=force, title=title or file.stem, **options)
+    if sys.stderr.isatty():
+        click.echo(f"report: {target}", err=True)
+    if open_:
+        click.launch(str(target))

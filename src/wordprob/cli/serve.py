@@ -1,0 +1,57 @@
+"""``wordprob serve``: a page on this machine to paste texts into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from wordprob.cli.extras import check_installed
+
+
+@click.command()
+@click.option(
+    "-m", "--model", "models", multiple=True, help="A model to choose from; may be repeated. The first is loaded."
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Where to listen; others can reach it if you say so."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8517, show_default=True, help="0 takes any that is free."
+)
+@click.option(
+    "--allow-host", "names", multiple=True, help="A further name the page may be asked for by; may be repeated."
+)
+@click.option(
+    "--max-characters", type=click.IntRange(min=1), default=20_000, show_default=True, help="Text in a request."
+)
+@click.option("--timeout", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds for a request.")
+@click.option(
+    "--max-waiting", "waiting", type=click.IntRange(min=1), default=8, show_default=True, help="Requests in line."
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
+@click.option("--open", "open_", is_flag=True, help="Open the page in the browser.")
+def serve(models: tuple[str, ...], host: str, open_: bool, **options: Any) -> None:
+    """Show a page to paste texts into: words in colour, two texts side by side, CSV to download; and a JSON route.
+
+    One model is in memory at a time, and one request is scored at a time. Nothing is loaded from elsewhere, and what
+    you paste stays on this machine.
+
+    \b
+    Examples:
+      wordprob serve --open
+      wordprob serve --model gpt2-small --model pythia-160m --port 9000
+      curl http://127.0.0.1:8517/api/score -H "Content-Type: application/json" -d '{"texts": "She saw the mark."}'
+    """
+    check_installed("the page needs", ("fastapi", "uvicorn"), "serve")
+    from wordprob.server import serve as start
+
+    def ready(address: str) -> None:
+        click.echo(f"wordprob is at {address} (Ctrl-C stops it)")
+        if open_:
+            click.launch(address)
+
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        click.echo(f"wordprob: whoever can reach {host} can use this page; it asks for no password.", err=True)
+    start(models, host=host, ready=ready, **options)

@@ -1,0 +1,9 @@
+"""A page and a JSON route on this machine: texts in, words with their surprisal out.
+
+>>> from wordprob.server import serve
+>>> serve(["smollm2-135m"], port=8517)  # doctest: +SKIP
+"""
+
+from wordprob.server.run import Settings, create_app, serve
+
+__all__ = ["Settings", "create_app", "serve"]

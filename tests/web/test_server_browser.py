@@ -1,0 +1,159 @@
+"""The page that ``wordprob serve`` shows, in a real browser, with a real server behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wordprob
+
+
+@pytest.fixture(scope="module")
+def server(start_server):
+    return start_server(max_characters=300)
+
+
+@pytest.fixture
+def page(open_page, server):
+    opened = open_page(server)
+    opened.wait_for_selector("#model option", state="attached")
+    return opened
+
+
+def score(page, **fields: str) -> None:
+    for name, value in fields.items():
+        page.fill(f"#text-{name}", value)
+    page.click("#score")
+    page.wait_for_selector("#result[aria-busy=false]", state="attached")
+
+
+def words(page, n: int = 0):
+    return page.locator("article").nth(n).locator(".w").all_text_contents()
+
+
+def test_a_text_is_shown_in_colour_with_its_white_space(page, server):
+    score(page, a="She saw\nthe  mark.")
+    assert words(page) == ["She", "saw", "the", "mark."]
+    assert page.locator(".words p").all_text_contents() == ["She saw", "the  mark."]
+    page.select_option("#words-rule", "punctuation")
+    page.select_option("#unit", "nats")
+    page.select_option("#model", "exact:eow")
+    score(page)
+    assert words(page) == ["She", "saw", "the", "mark", "."]
+    assert "exact:eow · words: punctuation · nats" in page.locator("p.about").inner_text()
+    assert page.problems == []
+    assert all(url.startswith(server) for url in page.asked if not url.startswith("data:")), "nothing from outside"
+
+
+def test_a_pattern_of_ones_own(page):
+    page.select_option("#words-rule", "regex:")
+    page.fill("#pattern", "[a-z]+")
+    score(page, a="the mark, the marker")
+    assert words(page) == ["the", "mark", "the", "marker"]
+    assert page.locator(".words").inner_text() == "the mark, the marker", "what lies between is shown too"
+
+
+def test_what_was_chosen_stays_for_the_next_text(page):
+    score(page, a="She saw the mark")
+    page.locator("input[value=difference]").check(force=True)
+    page.get_by_label("Numbers", exact=True).check()
+    score(page, a="the mark")
+    assert page.locator("input[value=difference]").is_checked()
+    assert page.locator(".numbers .w").last.get_attribute("data-value") == "+2.18", "log2 of 0.22"
+
+
+def test_two_texts_side_by_side(page):
+    assert page.locator("#text-b").is_hidden()
+    page.get_by_label("Compare two texts").check()
+    score(page, a="She saw the mark", b="the marker")
+    assert (words(page, 0), words(page, 1)) == (["She", "saw", "the", "mark"], ["the", "marker"])
+    left, right = (page.locator("article").nth(n).bounding_box() for n in (0, 1))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    assert page.locator("#texts tbody th").all_text_contents() == ["A", "B"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    left, right = (page.locator("article").nth(n).bounding_box() for n in (0, 1))
+    assert right["y"] > left["y"], "on a phone one below the other"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_csv_is_what_the_command_would_write(page):
+    score(page, a="She saw the mark")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    assert download.value.suggested_filename == "wordprob.csv"
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    assert text == wordprob.load("exact:bow").score("She saw the mark").to_text("csv")
+
+
+def test_the_report_can_be_taken_along(page, open_page, tmp_path):
+    score(page, a="She saw the mark")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download report").click()
+    download.value.save_as(tmp_path / "report.html")
+    taken = open_page((tmp_path / "report.html").as_uri())
+    assert taken.locator(".words .w").all_text_contents() == "She saw the mark".split()
+    assert taken.problems == []
+
+
+def test_problems_are_shown_and_the_last_result_stays(page):
+    score(page, a="She saw the mark")
+    page.select_option("#words-rule", "regex:")
+    page.fill("#pattern", "(")
+    score(page)
+    problem = page.get_by_role("alert")
+    assert "is not a regular expression" in problem.inner_text()
+    assert words(page) == "She saw the mark".split()
+    page.select_option("#words-rule", "whitespace")
+    score(page, a="x" * 301)
+    assert "300 characters" in problem.inner_text()
+    assert "over" in page.locator("#count").get_attribute("class")
+    score(page, a="the mark")
+    assert words(page) == ["the", "mark"]
+    assert problem.is_hidden()
+
+
+def test_a_server_that_is_gone_is_named(page):
+    page.route("**/api/score", lambda route: route.abort())
+    score(page, a="the mark")
+    assert "Is wordprob serve still running?" in page.get_by_role("alert").inner_text()
+
+
+def test_what_is_pasted_cannot_become_markup(page):
+    nasty = "<img/src=x/onerror=alert(1)> </script><script>alert(1)</script>"
+    score(page, a=nasty)
+    assert words(page) == nasty.split()
+    assert page.locator("#result img, #result script").count() == 0
+    assert page.problems == []
+
+
+def test_keys_alone_are_enough(page):
+    page.locator("#text-a").focus()
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("She saw the mark")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".words .w")
+    page.locator(".words").focus()
+    page.keyboard.press("End")
+    assert page.locator(".panel h4").inner_text() == "mark"
+
+
+def test_what_a_screen_reader_finds(page):
+    tree = page.locator("body").aria_snapshot()
+    for part in (
+        'textbox "Text"',
+        'combobox "Model"',
+        'combobox "Words"',
+        'combobox "Unit"',
+        'button "Score"',
+        "status",
+    ):
+        assert part in tree, part
+
+
+def test_the_manual_of_the_route(open_page, server):
+    page = open_page(f"{server}docs")
+    assert f"{server}api/score" in page.locator("pre").inner_text()
+    assert page.problems == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1100
