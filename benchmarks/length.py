@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import record
-from worker import RUNNERS, Worker
+from worker import RUNNERS, Run, Worker
 
 from wordprob.lms.tokenizers import open_tokenizer
 
@@ -32,14 +32,17 @@ def cut(tokenizer, text, length):
 
 
 def measure(model, text, turns):
-    """Return, by tool, the best time and the most memory beyond the loaded model."""
+    """Return, by tool, the best times and the most memory beyond the loaded model."""
     with ExitStack() as stack:
         workers = {t: stack.enter_context(Worker(sys.executable, RUNNERS / f"run_{t}.py", model)) for t in TOOLS}
         runs = {tool: [] for tool in TOOLS}
         for _ in range(turns):
             for tool, worker in workers.items():
                 runs[tool].append(worker.run([text]))
-    return {tool: (min(r.seconds for r in found), max(r.extra for r in found)) for tool, found in runs.items()}
+    return {
+        tool: Run(min(r.seconds for r in found), min(r.cpu for r in found), max(r.extra for r in found))
+        for tool, found in runs.items()
+    }
 
 
 def main():
@@ -58,24 +61,26 @@ def main():
         rows.append(row(tokens, found, rows[:1]) | {"text": options.text.name, "model": options.model.name})
         rows[-1] |= record.surroundings()
         print(rows[-1], flush=True)
-    if options.results is not None:
-        record.save(rows, options.results)
+        if options.results is not None:
+            record.save(rows, options.results)
 
 
 def row(tokens, found, first):
     """Return what is to be written of one length, beside the first."""
-    (ours, memory), (limit, bare) = found["wordprob"], found["limit"]
-    each = round(ours / tokens * 1e6, 2)
+    ours, limit = found["wordprob"], found["limit"]
+    each = round(ours.seconds / tokens * 1e6, 2)
     return {
         "tokens": tokens,
-        "ours_s": round(ours, 3),
-        "limit_s": round(limit, 3),
+        "ours_s": round(ours.seconds, 3),
+        "limit_s": round(limit.seconds, 3),
+        "ours_cpu_s": round(ours.cpu, 3),
+        "limit_cpu_s": round(limit.cpu, 3),
         "us_per_token": each,
-        "limit_us_per_token": round(limit / tokens * 1e6, 2),
-        "ratio_to_limit": round(ours / limit, 3),
+        "limit_us_per_token": round(limit.seconds / tokens * 1e6, 2),
+        "ratio_to_limit": round(ours.seconds / limit.seconds, 3),
         "ratio_to_first": round(each / first[0]["us_per_token"], 3) if first else 1.0,
-        "extra_memory_mb": round(memory / 1e6),
-        "limit_extra_memory_mb": round(bare / 1e6),
+        "extra_memory_mb": round(ours.extra / 1e6),
+        "limit_extra_memory_mb": round(limit.extra / 1e6),
     }
 
 

@@ -114,8 +114,7 @@ def compared(ours, run):
 def row(tool, runs, versions, tokens):
     """Return what is to be written of one tool."""
     seconds = [run.seconds for run in runs[tool]]
-    best = min(seconds)
-    limit = min(run.seconds for run in runs["limit"])
+    best, limit = min(seconds), min(run.seconds for run in runs["limit"])
     return {
         "tool": tool,
         "version": versions.get(tool, ""),
@@ -124,6 +123,7 @@ def row(tool, runs, versions, tokens):
         "repeats": len(seconds),
         "best_s": round(best, 3),
         "median_s": round(median(seconds), 3),
+        "cpu_s": round(min(run.cpu for run in runs[tool]), 3),
         "tokens_per_s": round(tokens / best),
         "ratio_to_limit": round(best / limit, 3),
         "extra_memory_mb": round(max(run.extra for run in runs[tool]) / 1e6),

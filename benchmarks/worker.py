@@ -22,9 +22,12 @@ PAUSE = 0.01
 
 @dataclass
 class Run:
-    """One answer: how long it took, the most bytes it held beyond the loaded model, and what came out."""
+    """One answer: how long it took by the clock and on the processors, the most bytes it held beyond the loaded model,
+    and what came out.
+    """
 
     seconds: float
+    cpu: float
     extra: int
     words: list[list[str]] = field(default_factory=list)
     values: dict[str, list[list[float]]] = field(default_factory=dict)
@@ -96,11 +99,11 @@ class Worker:
             with suppress(BrokenPipeError):
                 self._process.stdin.write(json.dumps({"texts": texts, "values": values}) + "\n")
                 self._process.stdin.flush()
-            seconds = self._answer()["seconds"]
+            times = self._answer()
         finally:
             done.set()
             watcher.join()
-        return Run(seconds, peak[0] - self.held, **self._answer())
+        return Run(**times, extra=peak[0] - self.held, **self._answer())
 
     def _answer(self):
         line = self._process.stdout.readline()

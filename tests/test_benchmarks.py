@@ -101,8 +101,8 @@ def test_a_row_says_how_fast_and_how_far_from_ours(fake, tmp_path):
 
 
 def test_texts_with_other_words_are_not_compared():
-    ours = Run(1.0, 0, [["a", "b", "c"], ["d", "e", "f"]], {"corrected": [[1, 2, 3], [4, 5, 6]]})
-    theirs = Run(1.0, 0, [["a", "b", "c"], ["d", "e"]], {"corrected": [[9, 2.5, 9], [4, 5]]})
+    ours = Run(1.0, 1.0, 0, [["a", "b", "c"], ["d", "e", "f"]], {"corrected": [[1, 2, 3], [4, 5, 6]]})
+    theirs = Run(1.0, 1.0, 0, [["a", "b", "c"], ["d", "e"]], {"corrected": [[9, 2.5, 9], [4, 5]]})
     kind, apart = peers.differences(ours, theirs)
     assert kind == "corrected"
     assert apart.tolist() == [0.5]
