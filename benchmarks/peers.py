@@ -89,13 +89,11 @@ def measure(workers, texts, repeats):
 
 
 def differences(ours, theirs):
-    """Return the kind that a tool computes and its distances from ours, inside the texts where the words agree."""
+    """Return the kind that a tool computes and its distances from ours, inside the texts that have as many words."""
     [kind] = theirs.values
-    found = []
-    for mine, other in zip(ours.values[kind], theirs.values[kind], strict=True):
-        if len(mine) == len(other):
-            found.append(np.abs(np.array(mine) - np.array(other))[1:-1])
-    return kind, np.concatenate(found) if found else np.array([])
+    pairs = zip(ours.values[kind], theirs.values[kind], strict=True)
+    found = [np.subtract(mine, other)[1:-1] for mine, other in pairs if len(mine) == len(other)]
+    return kind, np.abs(np.concatenate([[], *found]))
 
 
 def compared(ours, run):
