@@ -2,13 +2,14 @@
 # make test   everything CI checks
 # make check  the quick checks: format, lint, types, layers, docs
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
+# make bench-peers  the same for other packages, each in an environment of its own under .bench (4 GB)
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench bench-peers format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,9 +34,12 @@ test: check
 bench: $(READY)
 	$(BIN)/python benchmarks/cpu.py $(TEXTS)
 
+bench-peers: $(READY)
+	$(BIN)/python benchmarks/peers.py $(TEXTS) $(RESULTS)
+
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

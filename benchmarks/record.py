@@ -29,6 +29,11 @@ def cpu_seconds(function: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
+def texts_in(path: str | Path) -> list[str]:
+    """Return the texts of a file, one a line."""
+    return [line for line in Path(path).read_text(encoding="utf-8").split("\n") if line.strip()]
+
+
 def save(rows: Sequence[Mapping[str, object]], path: str | Path) -> None:
     """Write rows of the same columns."""
     with Path(path).open("w", newline="", encoding="utf-8") as file:

@@ -1,0 +1,22 @@
+"""The limit: batches through trunk and head, and nothing made of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import limit
+import protocol
+
+import wordprob
+
+model = wordprob.load(sys.argv[1], device="cpu").model
+
+
+def score(requests):
+    limit.bare(model, requests)
+    return lambda: ([], {})
+
+
+protocol.serve(score, ["torch", "transformers"], lambda texts: limit.requests(model, texts))

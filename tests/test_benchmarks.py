@@ -1,0 +1,126 @@
+"""How the benchmarks ask other packages and what they write down, on tools made up here. Nothing is timed."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+import length  # noqa: E402
+import peers  # noqa: E402
+import record  # noqa: E402
+from worker import RUNNERS, Run, Worker  # noqa: E402
+
+import wordprob  # noqa: E402
+
+TEXTS = ["She saw the mark", "It was high up"]
+FAKE = """
+import sys, time
+sys.path.insert(0, {runners!r})
+import protocol
+
+def score(texts):
+    print("a package that talks")
+    if "crash" in texts:
+        raise ValueError("out of luck")
+    if "eat" in texts:
+        held = b"x" * 40_000_000
+        time.sleep(0.2)
+    words = [text.split() for text in texts]
+    return lambda: (words, {{kind: [[len(w) + {off} for w in text] for text in words] for kind in {kinds!r}}})
+
+protocol.serve(score, ["torch", "transformers"])
+"""
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """Start tools that say a word's surprisal is its length, or off by something."""
+    started = []
+
+    def start(name="fake", kinds=("corrected",), off=0.0):
+        script = tmp_path / f"{name}.py"
+        script.write_text(FAKE.format(runners=str(RUNNERS), off=off, kinds=kinds))
+        started.append(Worker(sys.executable, script, "no model"))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.__exit__()
+
+
+def test_a_tool_answers_with_words_and_values_whatever_it_prints(fake):
+    worker = fake()
+    run = worker.run(TEXTS, values=True)
+    assert run.words == [text.split() for text in TEXTS]
+    assert run.values == {"corrected": [[3, 3, 3, 4], [2, 3, 4, 2]]}
+    assert worker.run(TEXTS).values == {}
+    assert {"torch", "transformers"} == set(worker.versions)
+
+
+def test_a_tool_that_fails_says_why(fake):
+    worker = fake()
+    with pytest.raises(RuntimeError, match="(?s)fake gave no answer.*out of luck"):
+        worker.run(["crash"])
+    with pytest.raises(RuntimeError, match="out of luck"):
+        worker.run(TEXTS)
+
+
+def test_memory_beyond_the_loaded_model_is_seen(fake):
+    worker = fake()
+    assert worker.run(TEXTS).extra < 10e6
+    assert 30e6 < worker.run(["eat"]).extra < 60e6
+
+
+def test_a_row_says_how_fast_and_how_far_from_ours(fake, tmp_path):
+    workers = {
+        "limit": fake("limit", kinds=()),
+        "wordprob": fake("wordprob", kinds=("corrected", "naive")),
+        "minicons": fake("minicons", kinds=("naive",), off=0.5),
+    }
+    runs = peers.measure(workers, TEXTS, repeats=3)
+    rows = [peers.row(tool, runs, {"minicons": "0.3.39"}, tokens=10) | record.surroundings() for tool in workers]
+    record.save(rows, tmp_path / "peers.csv")
+    with (tmp_path / "peers.csv").open(encoding="utf-8") as file:
+        limit, ours, theirs = csv.DictReader(file)
+    assert limit["ratio_to_limit"] == "1.0"
+    assert limit["compared"] == ours["compared"] == ""
+    assert (theirs["tool"], theirs["version"], theirs["words"], theirs["repeats"]) == ("minicons", "0.3.39", "8", "3")
+    assert (theirs["compared"], theirs["words_compared"]) == ("naive", "4")
+    assert float(theirs["mean_difference_nats"]) == float(theirs["largest_difference_nats"]) == 0.5
+    assert float(theirs["best_s"]) <= float(theirs["median_s"])
+
+
+def test_texts_with_other_words_are_not_compared():
+    ours = Run(1.0, 1.0, 0, [["a", "b", "c"], ["d", "e", "f"]], {"corrected": [[1, 2, 3], [4, 5, 6]]})
+    theirs = Run(1.0, 1.0, 0, [["a", "b", "c"], ["d", "e"]], {"corrected": [[9, 2.5, 9], [4, 5]]})
+    kind, apart = peers.differences(ours, theirs)
+    assert kind == "corrected"
+    assert apart.tolist() == [0.5]
+
+
+def test_each_peer_has_a_runner_and_pins():
+    for peer in peers.PEERS:
+        assert (RUNNERS / f"run_{peer}.py").is_file()
+        pins = (RUNNERS / f"requirements-{peer}.txt").read_text().split()
+        assert [pin.split("==")[0].split("[")[0] for pin in pins] == [peer, "torch", "transformers"]
+
+
+def test_a_long_text_is_whole_words_of_so_many_tokens():
+    tokenizer = wordprob.load("exact:bow").model.tokenizer
+    for wanted in (3, 40):
+        text = length.cut(tokenizer, "She saw the mark", wanted)
+        assert wanted - 4 <= len(tokenizer.encode([text])[0].ids) <= wanted
+        assert set(text.split()) <= {"She", "saw", "the", "mark"}
+
+
+@pytest.mark.parametrize("path", sorted((BENCHMARKS / "results").glob("*.csv")), ids=lambda path: path.name)
+def test_committed_results_say_what_they_were_measured_on(path):
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert all(row["torch"] and (row.get("machine") or row.get("device")) for row in rows)
