@@ -1,6 +1,7 @@
 # make demo   a real model scores examples/ and prints a table
 # make test   everything CI checks
 # make check  the quick checks: format, lint, types, layers, docs
+# make docs   the documentation as a site, in site/
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +9,7 @@ READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check docs bench format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -30,6 +31,10 @@ test: check
 	$(BIN)/coverage run -m pytest --durations=10
 	$(BIN)/coverage report --skip-covered --fail-under=90
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(READY)
 	$(BIN)/python benchmarks/cpu.py $(TEXTS)
 
@@ -38,4 +43,4 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

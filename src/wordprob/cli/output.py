@@ -22,7 +22,9 @@ def output_options(function: Function) -> Function:
     """Add the options that say what comes out and where it goes."""
     for option in reversed(
         (
-            click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
+            click.option(
+                "-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True, help="Bits or nats."
+            ),
             click.option(
                 "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
             ),

@@ -1,0 +1,233 @@
+"""The documentation's examples, and what lets them run quickly: the files they name, and a model that is instant."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import string
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner
+
+from wordprob.cli import cli
+from wordprob.errors import OutputError
+from wordprob.lms import exact
+from wordprob.types import Scores
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = ROOT / "tests/analysis/r/small.tsv"
+
+# --- a model ------------------------------------------------------------------------------------------------------
+
+
+class Babbler:
+    """Stands in for any model an example names: every text has a probability, from a random chain of tokens."""
+
+    max_tokens = 512
+
+    def __init__(self, name):
+        letters = string.ascii_letters + string.digits
+        pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
+        self.tokenizer = exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces)
+        self.width = self.tokenizer.vocabulary.size
+        self.metadata = {"model": str(name), "revision": "", "dtype": "float32"}
+        logits = np.random.default_rng(7).normal(0, 2, (self.width, self.width))
+        logits[:, 0] = -np.inf
+        self._log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def score(self, requests, atoms):
+        mass = [np.log(np.exp(self._log_p[:, atoms.of == k]).sum(axis=1) + 1e-300) for k in range(len(atoms.labels))]
+        by_atom = np.stack(mass, axis=1)
+        for n, request in enumerate(requests):
+            rows = self._log_p[request.ids[request.first :]]
+            target = rows[np.arange(len(rows) - 1), request.ids[request.first + 1 :]]
+            gathered = tuple(self._log_p[request.ids[j], list(wanted)] for j, wanted in request.gather)
+            yield n, Scores(target, by_atom[request.ids[request.first :]], gathered)
+
+    def next_logprobs(self, prefixes):
+        for n, prefix in enumerate(prefixes):
+            yield n, self._log_p[prefix[-1]]
+
+
+def stand_in(monkeypatch):
+    """Let every model but the exact ones be the stand-in."""
+    from wordprob.lms import open_model
+    from wordprob.lms.tokenizers import open_tokenizer
+
+    def model(name="smollm2-135m", **options):
+        return open_model(name, **options) if str(name).startswith("exact") else Babbler(name)
+
+    def tokenizer(name, **options):
+        return open_tokenizer(name, **options) if str(name).startswith("exact") else Babbler(name).tokenizer
+
+    monkeypatch.setattr("wordprob.loading.open_model", model)
+    monkeypatch.setattr("wordprob.lms.tokenizers.open_tokenizer", tokenizer)
+    monkeypatch.setattr("wordprob.analysis.texts._hub", lambda *_: iter(_prose(8).splitlines()))
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+STIMULI = "She saw the mark on the wall.\nShe saw the marker on the wall.\n"
+
+
+def files(folder):
+    """Put into a folder what the examples read; what is a user's own is made up here."""
+    shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
+    written = {
+        "stimuli.txt": STIMULI,
+        "words.txt": "\n\n".join("\n".join(line.split()) for line in STIMULI.splitlines()) + "\n",
+        "lexicon.txt": "mark\nmarker\nmarket\n",
+        "folds.tsv": _folds(),
+        "novel.txt": _prose(),
+        **dict.fromkeys(("texts.txt", "others.txt", "scored_part.txt", "other_part.txt"), _prose(8)),
+    }
+    for name, text in written.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copy(SMALL, folder / "brown-gpt2-small.tsv")
+    shutil.copy(ROOT / "examples/study/reading_times.csv", folder / "study.csv")
+    pd.DataFrame({"text": _prose(8).splitlines()}).to_parquet(folder / "corpus.parquet")
+    _scored(folder / "scored")
+    (folder / "merged").mkdir()
+    shutil.copy(SMALL, folder / "merged/brown-gpt2-small.tsv")
+    (folder / "folds").mkdir()
+    (folder / "folds/brown.tsv").write_text(written["folds.tsv"], encoding="utf-8")
+
+
+def corpora(folder, shared):
+    """Put the beginnings of the paper's corpora, and MECO, into a folder; say whether they are to be had."""
+    paper = shared / "data/paper_reading_times"
+    if not paper.is_dir() or not (shared / "data/meco").is_dir():
+        return False
+    (folder / "meco").symlink_to(shared / "data/meco")
+    for name, count in (("brown", 2), ("natural_stories", 2), ("provo", 8)):
+        target = folder / f"corpora/texts/{name}.txt"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        texts = (paper / f"texts/{name}.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+        target.write_text("".join(texts[:count]), encoding="utf-8")
+        for source in paper.glob(f"merged/{name}-*.tsv"):
+            rows = pd.read_csv(source, sep="\t", dtype=str, keep_default_na=False)
+            kept = rows[rows["text_id"].isin(rows["text_id"].unique()[:count])]
+            (folder / "corpora/merged").mkdir(exist_ok=True)
+            kept.to_csv(folder / "corpora/merged" / source.name, sep="\t", index=False)
+    return True
+
+
+def _prose(times=1):
+    return (ROOT / "examples/abstract.txt").read_text(encoding="utf-8") * times
+
+
+def _folds():
+    keys = [line.split("\t")[:2] for line in SMALL.read_text(encoding="utf-8").splitlines()[1:]]
+    return "text_id\tword_id\tfold\n" + "".join(f"{a}\t{b}\t{n % 10 + 1}\n" for n, (a, b) in enumerate(keys))
+
+
+def _scored(folder):
+    from wordprob import Scorer
+
+    folder.mkdir()
+    Scorer(Babbler("babbler")).score(_prose(8).splitlines()).write(folder / "part.parquet")
+
+
+# --- pages --------------------------------------------------------------------------------------------------------
+
+BLOCK = re.compile(
+    r"(?P<before><!-- output [^>]*-->\n)?^```(?P<kind>\w*)(?P<title>[^\n]*)\n(?P<text>.*?)^```\n", re.M | re.S
+)
+
+
+class Example(NamedTuple):
+    """A command or a block of Python, and what the page says it prints (nothing: it does not say)."""
+
+    kind: str
+    text: str
+    output: str
+    real: bool
+    """Whether that is what the default model prints, and no stand-in would."""
+
+
+def examples(page):
+    """Return the examples of a page in their order."""
+    found, last = [], 0
+    for block in BLOCK.finditer(page):
+        kind, text = block["kind"], block["text"]
+        touching = not page[last : block.start()].strip()
+        last = block.end()
+        if kind == "text" and touching and found and not block["title"]:
+            found[-1] = found[-1]._replace(output=text, real=bool(block["before"]))
+        elif kind == "python":
+            found.append(Example("python", text, "", False))
+        elif kind == "":
+            found += [Example("shell", line, "", False) for line in commands(text)]
+    return found
+
+
+def commands(text):
+    """Return the lines of a block that run wordprob, continued ones joined."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [re.sub(r"\s+#.*", "", line).strip() for line in lines if re.search(r"(^\s*|\| *)wordprob ", line)]
+
+
+def run_python(text, namespace):
+    """Run a block in the page's namespace and return what it printed."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(text, "page", "exec"), namespace)
+    return printed.getvalue()
+
+
+def run_shell(line):
+    """Run a line as a shell would, as far as the documentation goes: pipes, files in and out, patterns of names."""
+    flow = ""
+    for command, source, target in _pipeline(line):
+        if source:
+            flow = Path(source).read_text(encoding="utf-8")
+        if command[0] == "wordprob":
+            flow = _wordprob(command[1:], flow)
+        elif command[0] == "cat":
+            flow = "".join(Path(name).read_text(encoding="utf-8") for name in command[1:])
+        elif command[0] == "echo":
+            flow = " ".join(command[1:]) + "\n"
+        if target:
+            Path(target).write_text(flow, encoding="utf-8")
+    return flow
+
+
+def _pipeline(line):
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>")
+    lexer.whitespace_split = True
+    command, ends = [], {"<": "", ">": ""}
+    for token in [*lexer, "|"]:
+        if token == "|":
+            yield [name for word in command for name in _matching(word)], ends["<"], ends[">"]
+            command, ends = [], {"<": "", ">": ""}
+        elif token in ends:
+            ends[token] = None
+        elif None in ends.values():
+            ends = {sign: token if value is None else value for sign, value in ends.items()}
+        else:
+            command.append(token)
+
+
+def _matching(word):
+    """Return the files that a pattern names, or the word itself."""
+    found = sorted(map(str, Path().glob(word))) if "*" in word and not word.startswith("/") else []
+    return found or [word]
+
+
+def _wordprob(arguments, given):
+    def run(*more):
+        return CliRunner().invoke(cli, [*arguments, *more], input=given, catch_exceptions=False, standalone_mode=True)
+
+    try:
+        done = run()
+    except OutputError as error:  # an example further up wrote there
+        if "--force" not in str(error):
+            raise
+        done = run("--force")
+    assert done.exit_code == 0, f"wordprob {shlex.join(arguments)}\n{done.output}"
+    return done.stdout
