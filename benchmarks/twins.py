@@ -35,8 +35,15 @@ def main():
     for definition in ("whitespace", "punctuation"):
         pairs = compare(*twins, passages, definition)
         print(f"{definition:12}{len(pairs):>7}{row(pairs)}")
-        if given.figure and definition == "whitespace":
-            draw(pairs, given.figure)
+        if definition == "whitespace":
+            inside = pairs
+    print(
+        "whitespace: naive less witness, on the correction due: slope {:.2f}, standard error {:.2f}".format(
+            *slope(inside)
+        )
+    )
+    if given.figure:
+        draw(inside, given.figure)
 
 
 def chosen(text):
@@ -57,6 +64,13 @@ def row(pairs):
     far = [(value - witness).abs().mean() for value in (naive, corrected)]
     r = [np.corrcoef(value, witness)[0, 1] for value in (naive, corrected)]
     return f"{far[0]:>16.3f}{far[1]:>11.3f}{r[0]:>9.4f}{r[1]:>11.4f}"
+
+
+def slope(pairs):
+    """The regression of the naive value's error on the correction due, and its standard error: −1 if that is right."""
+    due, error = pairs["after"] - pairs["before"], pairs["surprisal_naive"] - pairs["witness"]
+    coefficients, covariance = np.polyfit(due, error, 1, cov=True)
+    return coefficients[0], np.sqrt(covariance[0, 0])
 
 
 def draw(pairs, path):

@@ -10,7 +10,8 @@ scored <- read.delim(files[1], na.strings = "", quote = "\"", encoding = "UTF-8"
 scored$text <- scored$text_id + 1      # wordprob counts texts and words from 0
 scored$position <- scored$word_id + 1
 
-# Reading times: drop lapses (more than three standard deviations off, in the logarithm), then take means over readers.
+# Reading times: drop lapses (the logarithm more than three standard deviations off), then
+# take means over readers.
 times <- read.csv(files[2], encoding = "UTF-8")
 kept <- abs(scale(log(times$rt))) <= 3
 means <- aggregate(rt ~ text + position + word, times[kept, ], mean)

@@ -12,6 +12,7 @@ import pytest
 
 import standin
 import wordprob
+from conftest import shared
 from standin import ROOT
 
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
@@ -88,6 +89,19 @@ def test_what_the_r_script_prints():
     printed = subprocess.run(["Rscript", *arguments], capture_output=True, text=True, check=True).stdout
     shown = PAGES["r.md"].split("<!-- output of examples/surprisal.R -->\n```text\n")[1].split("```")[0]
     same(printed[: printed.index("---")], shown, tolerance=0.01)
+
+
+def test_the_evidence_from_the_twins():
+    models = [shared(f"models/fiction-{kind}") for kind in ("bow", "eow")]
+    novel = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")
+    twins = runpy.run_path(str(ROOT / "benchmarks/twins.py"))
+    pairs = twins["compare"](*map(wordprob.load, models), twins["chosen"](novel), "whitespace")
+    cells = re.search(r"^\| whitespace \|(.*)\|$", PAGES["why.md"], re.M)[1]
+    shown = [float(n) for n in re.findall(r"\d*\.\d+|\d+", cells.replace(",", ""))]
+    found = [len(pairs), *map(float, twins["row"](pairs).split())]
+    assert found == pytest.approx(shown, abs=1e-3)
+    assert twins["slope"](pairs) == pytest.approx((-0.87, 0.06), abs=0.005)
+    assert "slope −0.87, standard error 0.06" in PAGES["why.md"]
 
 
 def test_the_made_up_times_are_those_of_the_script():

@@ -44,10 +44,10 @@ def made() -> dict[str, str]:
 
 
 def public_names() -> list[str]:
-    """Return the names that ``import wordprob`` offers."""
+    """Return the names that ``import wordprob`` offers, functions first."""
     import wordprob
 
-    return [name for name in wordprob.__all__ if not name.startswith("_")]
+    return sorted((n for n in wordprob.__all__ if not n.startswith("_")), key=lambda n: (n[0].isupper(), n))
 
 
 def _present(nav: list[Any], folder: Path) -> list[Any]:

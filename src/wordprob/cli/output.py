@@ -23,7 +23,12 @@ def output_options(function: Function) -> Function:
     for option in reversed(
         (
             click.option(
-                "-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True, help="Bits or nats."
+                "-u",
+                "--unit",
+                type=click.Choice(list(UNITS)),
+                default="bits",
+                show_default=True,
+                help="Unit of surprisal.",
             ),
             click.option(
                 "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
