@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import shlex
@@ -91,8 +92,13 @@ def files(folder):
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copy(SMALL, folder / "brown-gpt2-small.tsv")
     shutil.copy(ROOT / "examples/study/reading_times.csv", folder / "study.csv")
-    pd.DataFrame({"text": _prose(8).splitlines()}).to_parquet(folder / "corpus.parquet")
-    _scored(folder / "scored")
+    (folder / "path/to/directory").mkdir(parents=True)
+    (folder / "path/to/model.gguf").touch()
+    (folder / "corpus").mkdir()
+    for name in ("corpus.parquet", "corpus/part.parquet"):
+        pd.DataFrame({"text": _prose(8).splitlines()}).to_parquet(folder / name)
+    _scored(folder)
+    _tables(folder)
     (folder / "merged").mkdir()
     shutil.copy(SMALL, folder / "merged/brown-gpt2-small.tsv")
     (folder / "folds").mkdir()
@@ -128,10 +134,35 @@ def _folds():
 
 
 def _scored(folder):
+    """Tables that were scored before."""
     from wordprob import Scorer
 
-    folder.mkdir()
-    Scorer(Babbler("babbler")).score(_prose(8).splitlines()).write(folder / "part.parquet")
+    scorer = Scorer(Babbler("babbler"))
+    (folder / "scored").mkdir()
+    scorer.score(_prose(8).splitlines()).write(folder / "scored/part.parquet")
+    for name in ("scored.tsv", "surprisal.tsv"):
+        scorer.score(STIMULI.splitlines()).write(folder / name)
+
+
+def _tables(folder):
+    """A spreadsheet of sentences, one of words, one of tagged tokens; the words also scored."""
+    items = [(n, c, f"She saw {d} mark on the wall.") for n in (1, 2, 3) for c, d in (("one", "the"), ("two", "a red"))]
+    sentences = pd.DataFrame(items, columns=["item", "condition", "sentence"])
+    words = sentences.assign(word=sentences["sentence"].str.split()).explode("word", ignore_index=True)
+    words["region"] = np.where(words["word"] == "mark", "critical", "other")
+    words["plausibility"] = words["condition"].map({"one": "plausible", "two": "implausible"})
+    reading = words.drop(columns="sentence")
+    cost = np.random.default_rng(3).gamma(4, 2, len(reading)).round(3)
+    tagged = words.assign(token=words["word"], sentence_id=words["item"].astype(str) + words["condition"], space="yes")
+    for name, frame in {
+        "stimuli.csv": sentences,
+        "reading.csv": reading,
+        "tagged.csv": tagged[["sentence_id", "token", "space", "sentence"]],
+        "scored.csv": reading.assign(surprisal=cost, surprisal_naive=cost),
+    }.items():
+        frame.to_csv(folder / name, index=False)
+    if importlib.util.find_spec("openpyxl"):
+        reading.to_excel(folder / "reading.xlsx", index=False)
 
 
 # --- pages --------------------------------------------------------------------------------------------------------
