@@ -158,7 +158,7 @@ def _tables(folder):
         "stimuli.csv": sentences,
         "reading.csv": reading,
         "tagged.csv": tagged[["sentence_id", "token", "space", "sentence"]],
-        "scored.csv": reading.assign(surprisal=cost, surprisal_naive=cost),
+        "scored.csv": reading.assign(text_id=tagged["sentence_id"], surprisal=cost, surprisal_naive=cost),
     }.items():
         frame.to_csv(folder / name, index=False)
     if importlib.util.find_spec("openpyxl"):
