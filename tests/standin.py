@@ -206,8 +206,15 @@ def commands(text):
 
 def run_python(text, namespace):
     """Run a block in the page's namespace and return what it printed."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(text, "page", "exec"), namespace)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(text, "page", "exec"), namespace)
+    except OutputError as error:  # an example further up wrote there
+        found = re.match(r"(.+) exists already", str(error))
+        if found is None:
+            raise
+        Path(found[1]).unlink()
+        return run_python(text, namespace)
     return printed.getvalue()
 
 
