@@ -9,7 +9,9 @@ import re
 import shlex
 import shutil
 import string
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +59,7 @@ class Babbler:
 
 
 def stand_in(monkeypatch):
-    """Let every model but the exact ones be the stand-in."""
+    """Let every model but the exact ones be the stand-in, and every data set of the hub be the example's prose."""
     from wordprob.lms import open_model
     from wordprob.lms.tokenizers import open_tokenizer
 
@@ -69,7 +71,8 @@ def stand_in(monkeypatch):
 
     monkeypatch.setattr("wordprob.loading.open_model", model)
     monkeypatch.setattr("wordprob.lms.tokenizers.open_tokenizer", tokenizer)
-    monkeypatch.setattr("wordprob.analysis.texts._hub", lambda *_: iter(_prose(8).splitlines()))
+    rows = [{"text": line} for line in _prose(8).splitlines()]
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=lambda *_, **__: rows))
 
 
 # --- files --------------------------------------------------------------------------------------------------------
