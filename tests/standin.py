@@ -204,7 +204,8 @@ def examples(page):
 def commands(text):
     """Return the lines of a block that run wordprob, continued ones joined."""
     lines = text.replace("\\\n", " ").splitlines()
-    return [re.sub(r"\s+#.*", "", line).strip() for line in lines if re.search(r"(^\s*|\| *)wordprob ", line)]
+    steps = [step for line in lines for step in re.sub(r"\s+#.*", "", line).split(" && ")]
+    return [step.strip() for step in steps if re.search(r"(^\s*|\| *)wordprob ", step)]
 
 
 def run_python(text, namespace):

@@ -25,7 +25,8 @@ PAGES = {
 }
 NOT_RUN = {
     "wordprob serve": "it runs until it is stopped; tests of its own start and stop it",
-    "--engine ray": "it needs a cluster",
+    "--engine ray": "it needs a cluster; tests of its own start one",
+    "--gpus-per-worker": "it needs GPUs",
 }
 """Examples that cannot run here, by what is in them, and why."""
 
