@@ -19,7 +19,7 @@ import pandas as pd
 from click.testing import CliRunner
 
 from wordprob.cli import cli
-from wordprob.errors import OutputError
+from wordprob.errors import WordprobError
 from wordprob.lms import exact
 from wordprob.types import Scores
 
@@ -213,13 +213,18 @@ def run_python(text, namespace):
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(text, "page", "exec"), namespace)
-    except OutputError as error:  # an example further up wrote there
-        found = re.match(r"(.+) exists already", str(error))
-        if found is None:
-            raise
-        Path(found[1]).unlink()
+    except WordprobError as error:
+        _clear(error)
         return run_python(text, namespace)
     return printed.getvalue()
+
+
+def _clear(error):
+    """Take away what an example further up has written where this one writes; raise any other error."""
+    found = re.match(r"(\S+) (exists already|holds .* already|holds a run of something else)", str(error))
+    if found is None:
+        raise error
+    shutil.rmtree(found[1]) if Path(found[1]).is_dir() else Path(found[1]).unlink()
 
 
 def run_shell(line):
@@ -262,14 +267,10 @@ def _matching(word):
 
 
 def _wordprob(arguments, given):
-    def run(*more):
-        return CliRunner().invoke(cli, [*arguments, *more], input=given, catch_exceptions=False, standalone_mode=True)
-
     try:
-        done = run()
-    except OutputError as error:  # an example further up wrote there
-        if "--force" not in str(error):
-            raise
-        done = run("--force")
+        done = CliRunner().invoke(cli, arguments, input=given, catch_exceptions=False)
+    except WordprobError as error:
+        _clear(error)
+        return _wordprob(arguments, given)
     assert done.exit_code == 0, f"wordprob {shlex.join(arguments)}\n{done.output}"
     return done.stdout
