@@ -23,8 +23,8 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made, not written."""
-    for name, text in made().items():
-        files.append(File.generated(config, name, content=text))
+    for name, make in MADE.items():
+        files.append(File.generated(config, name, content=make()))
     return files
 
 
@@ -36,11 +36,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Drop the roles of docstrings (:meth: and the like), which only Sphinx knows."""
     return re.sub(r":(?:class|func|meth|mod):(?=<code>)", "", html)
-
-
-def made() -> dict[str, str]:
-    """Return the generated pages by their names."""
-    return {"cli.md": commands_page(), "changes.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
 
 
 def public_names() -> list[str]:
@@ -62,7 +57,10 @@ def _present(nav: list[Any], folder: Path) -> list[Any]:
     return kept
 
 
-MADE = ("cli.md", "changes.md")
+def changes_page() -> str:
+    """Return the changelog."""
+    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
 
 # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -72,8 +70,8 @@ def commands_page() -> str:
     from wordprob.cli import COMMANDS, cli
 
     lines = ["# Commands", "", "Made from the commands themselves; `wordprob COMMAND --help` says the same.", ""]
+    lines += ["| command | |", "|---|---|"]
     lines += [f"| [`wordprob {name}`](#wordprob-{name}) | {line} |" for name, (_, line) in COMMANDS.items()]
-    lines.insert(4, "| command | |\n|---|---|")
     for name in COMMANDS:
         with click.Context(cli, info_name="wordprob") as parent:
             command = cli.get_command(parent, name)
@@ -109,10 +107,14 @@ def _row(option: click.Option, context: click.Context) -> str:
     taken = "" if option.is_flag else f" *{_plain(option.make_metavar(context))}*"
     often = " May be repeated." if option.multiple and "repeated" not in (option.help or "") else ""
     given = option.to_info_dict()["default"]
-    default = f"`{given}`" if given and not option.is_flag and not option.multiple else ""
+    default = "" if option.is_flag or option.multiple or given in (None, "") else f"`{given}`"
     return f"| {names}{taken} | {_plain(option.help or '')}{often} | {'required' if option.required else default} |"
 
 
 def _plain(text: str) -> str:
     """Keep Markdown from reading signs in a sentence."""
     return re.sub(r"([\\*_<>\[\]|`])", r"\\\1", text)
+
+
+MADE = {"cli.md": commands_page, "changes.md": changes_page}
+"""Pages that are made, and what makes them."""
