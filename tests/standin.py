@@ -21,7 +21,6 @@ from click.testing import CliRunner
 from wordprob.cli import cli
 from wordprob.errors import WordprobError
 from wordprob.lms import exact
-from wordprob.types import Scores
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ROOT / "tests/analysis/r/small.tsv"
@@ -29,7 +28,7 @@ SMALL = ROOT / "tests/analysis/r/small.tsv"
 # --- a model ------------------------------------------------------------------------------------------------------
 
 
-class Babbler:
+class Babbler(exact.ExactLM):
     """Stands in for any model an example names: every text has a probability, from a random chain of tokens."""
 
     max_tokens = 512
@@ -37,25 +36,13 @@ class Babbler:
     def __init__(self, name):
         letters = string.ascii_letters + string.digits
         pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
-        self.tokenizer = exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces)
-        self.width = self.tokenizer.vocabulary.size
-        self.metadata = {"model": str(name), "revision": "", "dtype": "float32"}
-        logits = np.random.default_rng(7).normal(0, 2, (self.width, self.width))
-        logits[:, 0] = -np.inf
-        self._log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        super().__init__({}, exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), str(name))
+        weights = np.random.default_rng(7).lognormal(0, 2, (self.width, self.width))
+        weights[:, 0] = 0.0  # the start of a text comes once
+        self._p = weights / weights.sum(axis=1, keepdims=True)
 
-    def score(self, requests, atoms):
-        mass = [np.log(np.exp(self._log_p[:, atoms.of == k]).sum(axis=1) + 1e-300) for k in range(len(atoms.labels))]
-        by_atom = np.stack(mass, axis=1)
-        for n, request in enumerate(requests):
-            rows = self._log_p[request.ids[request.first :]]
-            target = rows[np.arange(len(rows) - 1), request.ids[request.first + 1 :]]
-            gathered = tuple(self._log_p[request.ids[j], list(wanted)] for j, wanted in request.gather)
-            yield n, Scores(target, by_atom[request.ids[request.first :]], gathered)
-
-    def next_logprobs(self, prefixes):
-        for n, prefix in enumerate(prefixes):
-            yield n, self._log_p[prefix[-1]]
+    def distribution(self, prefix):
+        return self._p[int(prefix[-1])]
 
 
 def stand_in(monkeypatch):
