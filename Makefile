@@ -1,6 +1,7 @@
 # make demo   a real model scores examples/ and prints a table
 # make test   everything CI checks
 # make check  the quick checks: format, lint, types, layers, docs
+# make docs   the documentation as a site, in site/
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
 # make bench-peers  the same for other packages, each in an environment of its own under .bench (4 GB)
 PYTHON ?= python3
@@ -9,7 +10,7 @@ READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo test check bench bench-peers format clean
+.PHONY: demo test check docs bench bench-peers format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -31,6 +32,10 @@ test: check
 	$(BIN)/coverage run -m pytest --durations=10
 	$(BIN)/coverage report --skip-covered --fail-under=90
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(READY)
 	$(BIN)/python benchmarks/cpu.py $(TEXTS)
 
@@ -42,4 +47,4 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .bench site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -31,7 +31,14 @@ BINARY = ("parquet", "xlsx")
 
 def _output_options(formats: Mapping[str, str]) -> Callable[[Function], Function]:
     options = (
-        click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True),
+        click.option(
+            "-u",
+            "--unit",
+            type=click.Choice(list(UNITS)),
+            default="bits",
+            show_default=True,
+            help="Unit of surprisal.",
+        ),
         click.option(
             "-o", "--output", type=click.Path(path_type=Path), help="Write here; the ending picks the format."
         ),
