@@ -7,8 +7,6 @@ import torch
 
 from wordprob import plan
 
-BUDGET = 512
-"""Tokens in a batch, padding included: on a CPU, larger ones only add padding."""
 LOGITS = 1 << 23
 """Logits in hand at a time."""
 
@@ -27,7 +25,7 @@ def bare(model, asked):
     """Run the batches through trunk and head, and drop what comes out."""
     weight = model._head.weight
     with torch.inference_mode():
-        for batch in plan.batches([len(ids) for ids, _ in asked], BUDGET):
+        for batch in plan.batches([len(ids) for ids, _ in asked], model._budget):
             ids, mask = model._padded([asked[n][0] for n in batch])
             hidden = model._model.base_model(input_ids=ids, attention_mask=mask)[0]
             wanted = [hidden[k, asked[n][1] : len(asked[n][0])] for k, n in enumerate(batch)]

@@ -6,22 +6,28 @@ import numpy as np
 import pytest
 
 from wordprob import vocab, words
-from wordprob.align import Cut, Place, Speller, align, byte_offsets, inner_boundaries
+from wordprob.align import Cut, Place, Speller, align, inner_boundaries
+from wordprob.types import Document, Page
 
 
 @pytest.mark.parametrize("text", ["", "abc", "café", "中x😀é", "a\u0301"])
 def test_byte_offsets(text):
-    assert byte_offsets(text).tolist() == [len(text[:i].encode()) for i in range(len(text) + 1)]
+    assert Page([Document(0, text)]).at.tolist() == [len(text[:i].encode()) for i in range(len(text) + 1)] + [
+        len(text.encode()) + 1
+    ]
 
 
 def aligned(tokenizer, text, rule):
-    tokens = tokenizer.encode([text])[0]
-    found = rule.segment(text)
-    alignment = align(text, found, tokens)
-    spelled = [
-        [tokenizer.vocabulary.tokens[i] for i in tokens.ids[slice(*alignment.slice(n))]] for n in range(len(found))
-    ]
-    return alignment, spelled
+    """Align a text between two others: what is said of it must not depend on its neighbours."""
+    page = Page([Document(0, "Before it."), Document(1, text), Document(2, "And after")])
+    starts, ends = rule.spans(page)
+    tokens = tokenizer.encode([d.text for d in page.documents])
+    alignment = align(page, starts, ends, tokens)
+    ids = np.concatenate([t.ids for t in tokens])
+    here = range(*alignment.words[1:3])
+    assert [page.text[starts[w] : ends[w]] for w in here] == [w.text for w in rule.segment(text)]
+    spelled = [[tokenizer.vocabulary.tokens[i] for i in ids[alignment.lows[w] : alignment.stops[w]]] for w in here]
+    return [Cut(c) for c in alignment.cuts[here]], spelled
 
 
 def test_separators_belong_to_the_word_after_them(tokenizer_of):
@@ -30,27 +36,27 @@ def test_separators_belong_to_the_word_after_them(tokenizer_of):
 
 
 def test_joined_newlines_belong_to_the_word_before(tokenizer_of):
-    alignment, spelled = aligned(tokenizer_of("qwen2_5"), "the mark?\n\nBye", words.Whitespace())
+    cuts, spelled = aligned(tokenizer_of("qwen2_5"), "the mark?\n\nBye", words.Whitespace())
     assert spelled[1] == ["Ġmark", "?ĊĊ"]
-    assert alignment.cuts == (Cut.CLEAN, Cut.JOINED, Cut.CLEAN)
+    assert cuts == [Cut.CLEAN, Cut.JOINED, Cut.CLEAN]
 
 
 def test_a_token_across_a_boundary_is_shared(tokenizer_of):
-    alignment, spelled = aligned(tokenizer_of("gpt2"), 'He said "no." Yes', words.Punctuation())
+    cuts, spelled = aligned(tokenizer_of("gpt2"), 'He said "no." Yes', words.Punctuation())
     assert spelled[4:6] == [['."'], []]
-    assert alignment.cuts[4] is Cut.SHARED
+    assert cuts[4] is Cut.SHARED
 
 
 def test_a_character_over_several_tokens_stays_with_its_word(tokenizer_of):
-    alignment, spelled = aligned(tokenizer_of("gpt2"), "It’s 😀 ok", words.Punctuation())
+    cuts, spelled = aligned(tokenizer_of("gpt2"), "It’s 😀 ok", words.Punctuation())
     assert spelled == [["It"], ["âĢ", "Ļ", "s"], ["ĠðŁĺ", "Ģ"], ["Ġok"]]
-    assert set(alignment.cuts) == {Cut.CLEAN}
+    assert set(cuts) == {Cut.CLEAN}
 
 
 def test_an_end_of_word_mark_reaches_over_the_space(tokenizer_of):
-    alignment, spelled = aligned(tokenizer_of("fiction-eow"), "She saw the mark.", words.Whitespace())
+    cuts, spelled = aligned(tokenizer_of("fiction-eow"), "She saw the mark.", words.Whitespace())
     assert spelled == [["She▁"], ["saw▁"], ["the▁"], ["mark", "."]]
-    assert alignment.cuts == (Cut.JOINED, Cut.JOINED, Cut.JOINED, Cut.CLEAN)
+    assert cuts == [Cut.JOINED, Cut.JOINED, Cut.JOINED, Cut.CLEAN]
 
 
 def speller_of(tokenizer, rule):
@@ -58,12 +64,18 @@ def speller_of(tokenizer, rule):
     return Speller(tokenizer.encode, tokenizer.vocabulary, rule, atoms)
 
 
-def spellings(tokenizer, rule, before, chunk):
+def written_out(others, ids):
+    """Return the spellings in full, from where they leave the observed one."""
+    found = {(*ids[: len(ids) - e.back], i, *e.rest): e.boundary for e in others.exits for i in e.first}
+    return found | {(*ids[: others.skipped], *s.ids): s.boundary for s in others.longer}
+
+
+def spellings(tokenizer, rule, before, chunk, anchored=False):
     tokens = tokenizer.encode([before + chunk])[0]
     first = int(np.searchsorted(tokens.starts, len(before.encode())))
-    place = Place(before, chunk, chunk.strip(), tuple(tokens.ids[first:].tolist()), False)
-    found = speller_of(tokenizer, rule).spellings([place])[0]
-    return {tuple(tokenizer.vocabulary.tokens[i] for i in s.ids): s.boundary for s in found}
+    place = Place(before, chunk, chunk.strip(), tuple(tokens.ids[first:].tolist()), anchored)
+    found = written_out(speller_of(tokenizer, rule).others([place])[0], place.ids)
+    return {tuple(tokenizer.vocabulary.tokens[i] for i in ids): boundary for ids, boundary in found.items()}
 
 
 def test_most_words_of_most_tokenisers_have_one_spelling(tokenizer_of):
@@ -98,13 +110,35 @@ def test_punctuation_that_the_definition_splits_counts_as_a_right_context(tokeni
 
 
 def test_the_real_left_context_is_asked_when_a_joined_token_came_before(tokenizer_of):
-    tokenizer = tokenizer_of("qwen2_5")
-    text = "mark?\n\nWhat?"
-    tokens = tokenizer.encode([text])[0]
-    place = Place("mark?", "\n\nWhat?", "What?", tuple(tokens.ids[2:].tolist()), True)
-    found = speller_of(tokenizer, words.Whitespace()).spellings([place])[0]
+    found = spellings(tokenizer_of("qwen2_5"), words.Whitespace(), "mark?\n\n", "What?", anchored=True)
     assert found
-    assert all(tokenizer.vocabulary.tokens[s.ids[0]] == "What" for s in found)
+    assert all(ids[0] == "What" for ids in found)
+
+
+@pytest.mark.parametrize("name", ["llama3_2", "qwen2_5", "gpt2", "gemma"])
+@pytest.mark.parametrize("rule", [words.Whitespace(), words.Punctuation()])
+def test_what_follows_a_seam_is_spelled_alike_whatever_comes_before_it(tokenizer_of, name, rule, monkeypatch):
+    """The end of a word is asked about alone where no token reaches over its seam; asking about all of it agrees."""
+    tokenizer = tokenizer_of(name)
+    speller = speller_of(tokenizer, rule)
+    text = "So the end. (Was it?) He said 'no', and she's gone: 12%! café? 1990, Mr. O'Neill... \"Oh!\" x-y."
+    page = Page([Document(0, text)])
+    starts, ends = rule.spans(page)
+    tokens = tokenizer.encode([text])
+    alignment = align(page, starts, ends, tokens)
+    places = []
+    for n in range(1, len(starts)):
+        if alignment.cuts[n] <= Cut.JOINED and alignment.cuts[n - 1] == Cut.CLEAN:
+            ids = tuple(tokens[0].ids[alignment.lows[n] : alignment.stops[n]].tolist())
+            before = text[: ends[n - 1]]
+            places.append(Place(before, text[ends[n - 1] : ends[n]], text[starts[n] : ends[n]], ids, False))
+    quick = speller.others(places)
+    monkeypatch.setattr(speller, "has_seams", False)
+    slow = speller.others(places)
+    for place, one, other in zip(places, quick, slow, strict=True):
+        assert written_out(one, place.ids) == written_out(other, place.ids), place.chunk
+    if name in ("llama3_2", "qwen2_5") and rule.name == "whitespace":
+        assert any(others.skipped for others in quick), "the short way was taken"
 
 
 def test_inner_boundaries_need_one(tokenizer_of):

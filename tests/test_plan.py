@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordprob.plan import batches, common, packs, trunks, windows
+from wordprob.plan import batches, packs, pages, trunks, windows
+from wordprob.types import common
 
 
 @st.composite
@@ -62,3 +63,20 @@ def test_packs_keep_the_order_and_the_budget(lengths, budget):
     found = packs(lengths, budget)
     assert [i for pack in found for i in pack] == list(range(len(lengths)))
     assert all(len(pack) == 1 or sum(lengths[i] for i in pack) <= budget for pack in found)
+
+
+@given(st.lists(st.integers(0, 50)), st.integers(1, 5), st.integers(1, 100))
+def test_pages_are_consecutive_and_within_bounds(lengths, most, size):
+    found = list(pages(lengths, most, size))
+    assert [n for part in found for n in range(part.start, part.stop)] == list(range(len(lengths)))
+    for part in found:
+        count, total = part.stop - part.start, sum(lengths[part])
+        assert 1 <= count <= most
+        assert count == 1 or total <= size
+
+
+@given(st.lists(st.integers(1, 60), min_size=1), st.integers(10, 500))
+def test_at_most_five_per_cent_of_a_batch_is_padding(lengths, budget):
+    for batch in batches(lengths, budget):
+        longest, total = max(lengths[i] for i in batch), sum(lengths[i] for i in batch)
+        assert total >= 0.95 * longest * len(batch) - 1e-9

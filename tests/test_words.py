@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordprob.errors import AlignmentError, OptionError
-from wordprob.types import CONTINUES, END, SPACE
+from wordprob.types import CONTINUES, END, SPACE, Document, Page
 from wordprob.words import KINDS, Punctuation, Regex, Whitespace, define, kind, locate, rule_for, usually_spaced
 
 
@@ -151,3 +151,22 @@ def test_usual_spacing():
     assert usually_spaced("letter", "open")
     assert not usually_spaced("letter", "full stop")
     assert not usually_spaced("open", "letter")
+
+
+HARD = st.text(st.sampled_from(list("ab'’.-!? \n\t1¿(»\u0301\u200d\u00a0中,\x00é😀")), max_size=14)
+
+
+@pytest.mark.parametrize("rule", [Whitespace(), Punctuation(), Regex(r"\w+|\S")], ids=lambda rule: rule.name)
+@given(texts=st.lists(HARD, max_size=4))
+def test_a_page_is_cut_as_its_texts_are(rule, texts):
+    """The fast path over a page, against the readable twin text by text."""
+    page = Page([Document(n, text) for n, text in enumerate(texts)])
+    starts, ends = rule.spans(page)
+    begins = page.begins.tolist()
+    wanted = [(b + w.start, b + w.end) for text, b in zip(texts, begins, strict=False) for w in rule.segment(text)]
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == wanted
+    labels = [*dict.fromkeys(rule.label(char) for char in "a'.-!? ¿(,"), END]
+    seen = {}
+    for (a, b), group in zip(wanted, rule.groups(page, starts, ends).tolist(), strict=True):
+        found = rule.boundaries(page.text[max(0, a - 64) : a], page.text[a:b], labels)
+        assert seen.setdefault(group, found) == found, "words of one group are ended by the same"

@@ -66,20 +66,23 @@ def pages(lengths: Iterable[int], most: int, size: int) -> Iterator[slice]:
         yield slice(low, low + count)
 
 
-def batches(lengths: Sequence[int], budget: int, most: int = 256) -> list[list[int]]:
+def batches(lengths: Sequence[int], budget: int, most: int = 1024, padding: float = 0.05) -> list[list[int]]:
     """Group indices so that a batch, padded to its longest member, stays within ``budget`` tokens.
 
-    Longest first: if memory is short, it shows at once.
+    At most a share ``padding`` of them is padding. Longest first: if memory is short, it shows at once.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     found: list[list[int]] = []
-    longest = 0
+    longest = total = 0
     for i in order:
-        if found and (len(found[-1]) + 1) * longest <= budget and len(found[-1]) < most:
+        size = (len(found[-1]) + 1) * longest if found else 0
+        fits = size <= budget and (1 - padding) * size <= total + lengths[i]
+        if found and fits and len(found[-1]) < most:
             found[-1].append(i)
+            total += lengths[i]
         else:
             found.append([i])
-            longest = lengths[i]
+            longest = total = lengths[i]
     return found
 
 

@@ -33,8 +33,8 @@ def report(
 ) -> None:
     """Show scored words in colour: one HTML file that needs no network.
 
-    FILE is a table that wordprob score wrote (TSV, CSV, Parquet, JSON lines or Excel). Where it has a column model, the report
-    offers a choice of model.
+    FILE is a table that wordprob score wrote (TSV, CSV, Parquet, JSON lines or Excel). Where it has a column
+    model, the report offers a choice of model.
 
     \b
     Examples:

@@ -36,6 +36,15 @@ INPUTS = ("text", *FORMATS)
 @click.option(
     "--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context."
 )
+@click.option("--entropy", is_flag=True, help="A column more: entropy of the next token where the word begins.")
+@click.option("--rank", is_flag=True, help="A column more: rank of the word's first token there; 1 is the likeliest.")
+@click.option(
+    "--readers",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Processes that read texts for a fast GPU; 0: a thread.",
+)
 @models_options
 @click.option("--shape", default="long", show_default=True, help="Several models: long (a column says which) or wide.")
 def score(
@@ -48,6 +57,9 @@ def score(
     format_: str | None,
     texts_output: Path | None,
     min_context: int | None,
+    entropy: bool,
+    rank: bool,
+    readers: int,
     force: bool,
     models: tuple[str, ...],
     shape: str,
@@ -82,12 +94,20 @@ def score(
 
     from wordprob.stimuli.scoring import check_models
 
-    stimuli.check_columns(check_models(models), shape)
+    extras = [name for name, wanted in (("entropy", entropy), ("rank", rank)) if wanted]
+    stimuli.check_columns(check_models(models), shape, extras=extras)
     say(stimuli.describe(), stimuli.warnings())
     with progress(len(stimuli.layout.texts) * len(models)) as shown:
         opening = {name: options[name] for name in ("bos", "device", "dtype", "revision", "trust_remote_code")}
         scored = stimuli.score(
-            models, shape=shape, unit=unit, load_options=opening, min_context=min_context, progress=shown
+            models,
+            shape=shape,
+            unit=unit,
+            load_options=opening,
+            extras=extras,
+            min_context=min_context,
+            readers=readers,
+            progress=shown,
         )
     emit(scored, output, format_, force)
     if texts_output is not None:

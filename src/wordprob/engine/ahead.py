@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import pickle
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -158,7 +162,8 @@ def ready(reader: Reader, parts: Iterable[Part], settings: Settings, processes: 
                 yield coming.popleft().result()
         except BrokenProcessPool:
             raise ModelError(
-                "a process that reads texts died (out of memory?); try fewer with --readers, or none."
+                "a process that reads texts died (out of memory? a script without `if __name__ == '__main__'`?); "
+                "try fewer with --readers, or none."
             ) from None
         finally:
             for left in coming:
@@ -169,19 +174,27 @@ def _submit(pool: Executor, reader: Reader, part: Part, settings: Settings) -> F
     return pool.submit(prepare, reader, part, settings)
 
 
-def _pool(reader: Reader, settings: Settings, processes: int) -> Executor:
+@contextlib.contextmanager
+def _pool(reader: Reader, settings: Settings, processes: int) -> Iterator[Executor]:
+    """Yield what runs the reading; processes of their own find the reader in a file."""
     if not processes:
-        return ThreadPoolExecutor(1)
-    spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, spawn, initializer=_begin, initargs=(reader, settings))
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
+        return
+    with tempfile.TemporaryDirectory(prefix="wordprob-") as folder:
+        kept = Path(folder) / "reader"
+        kept.write_bytes(pickle.dumps((reader, settings)))
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, spawn, initializer=_begin, initargs=(str(kept),)) as pool:
+            yield pool
 
 
 _OWN: list[tuple[Reader, Settings]] = []
 """The reader of a process that does nothing else."""
 
 
-def _begin(reader: Reader, settings: Settings) -> None:
-    _OWN[:] = [(reader, settings)]
+def _begin(kept: str) -> None:
+    _OWN[:] = [pickle.loads(Path(kept).read_bytes())]
 
 
 def _in_process(part: Part) -> Ready:

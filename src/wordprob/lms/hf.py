@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-BUDGET = 4096
-"""Tokens in a batch on a CPU, padding included."""
+BUDGET = 512
+"""Tokens in a batch on a CPU, padding included: more at a time takes memory and is no faster."""
 MOST = 65536
 """Tokens in a batch on a GPU, if there is memory for so many."""
 IN_FLIGHT = 1

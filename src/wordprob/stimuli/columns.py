@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wordprob.errors import OptionError
 from wordprob.sheets.base import is_missing
 from wordprob.stimuli import regions
 from wordprob.table import COLUMNS, TEXT_COLUMNS, UNITS
@@ -66,10 +67,12 @@ def _note(words: pd.DataFrame, note: str) -> str:
     return "; ".join(filter(None, [note, f"{count} of its words: {', '.join(lost)}" if count else ""]))
 
 
-def expected(stimuli: Stimuli) -> list[str]:
+def expected(stimuli: Stimuli, extras: Collection[str] = ()) -> list[str]:
     """Return the columns that will be added as far as they are known before scoring."""
     if stimuli.sum_by is not None or stimuli.layout.by_word or stimuli.per_word:
-        return chosen(stimuli, [*COLUMNS, *(["n_words"] if stimuli.sum_by is not None else [])])
+        return chosen(stimuli, [*COLUMNS, *extras, *(["n_words"] if stimuli.sum_by is not None else [])])
+    if extras:
+        raise OptionError(f"{' and '.join(extras)} belong to words, and this table has a text on each row: --per-word.")
     return ["surprisal", "surprisal_naive", *(name for name in TEXT_COLUMNS if name not in NOT_BY_TEXT)]
 
 

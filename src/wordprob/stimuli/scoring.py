@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,13 @@ class Stimuli:
     sum_by: str | None = None
     prefix: str = ""
 
-    def check_columns(self, labels: Sequence[str], shape: str, names: Sequence[str] | None = None) -> None:
+    def check_columns(
+        self, labels: Sequence[str], shape: str, names: Sequence[str] | None = None, extras: Collection[str] = ()
+    ) -> None:
         """Raise, unless the new columns have names of their own."""
         if shape not in columns.SHAPES:
             raise OptionError(f"no shape is called '{shape}'; use {' or '.join(columns.SHAPES)}.")
-        wanted = columns.expected(self) if names is None else names
+        wanted = columns.expected(self, extras) if names is None else names
         there = columns.remaining(self)
         clash = [name for name in columns.final(wanted, labels, shape, self.prefix) if name in there]
         if clash:
@@ -89,19 +91,20 @@ class Stimuli:
         shape: str = "long",
         unit: str = "bits",
         load_options: Mapping[str, Any] | None = None,
+        extras: Collection[str] = (),
         progress: Progress | None = None,
         **scoring: Any,
     ) -> ScoredTable:
         """Score the texts with each model in turn, and put the surprisals behind the rows."""
         chosen = [models] if isinstance(models, str | Path | Scorer) else list(models)
         labels = check_models(chosen)
-        self.check_columns(labels, shape)
+        self.check_columns(labels, shape, extras=extras)
         unique, which = self._unique()
         parts: dict[str, columns.Part] = {}
         about: dict[str, dict[str, str]] = {}
         for n, (label, model) in enumerate(zip(labels, chosen, strict=True)):
             shown = _shifted(progress, n * len(unique), len(chosen) * len(unique))
-            table = self._run(model, unique, load_options or {}, unit=unit, progress=shown, **scoring)
+            table = self._run(model, unique, load_options or {}, unit=unit, extras=extras, progress=shown, **scoring)
             parts[label], about[label] = self._part(table, which), table.metadata
             self.check_columns(labels, shape, list(parts[label].added.columns))
             gc.collect()  # a model that was opened here goes before the next one comes

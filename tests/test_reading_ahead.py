@@ -1,0 +1,117 @@
+"""Pages: many texts at once give what each gives alone; extras; readers in processes of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wordprob
+from conftest import shared
+from wordprob.engine import ahead, scorer
+from wordprob.errors import ModelError, OptionError
+from wordprob.types import Document
+
+TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
+
+
+@pytest.mark.parametrize("family", ["bow", "bow-marked", "bow-joined", "eow", "eow-unmarked"])
+@pytest.mark.parametrize("rule", ["whitespace", "punctuation", r"regex:\w+|[^\w\s]"])
+def test_texts_on_a_page_do_not_touch_each_other(family, rule, monkeypatch):
+    model = wordprob.load(f"exact:{family}")
+    together = model.score(TEXTS, rule, extras=["entropy", "rank"])
+    monkeypatch.setattr(scorer, "TEXTS", 1)
+    alone = model.score(TEXTS, rule, extras=["entropy", "rank"])
+    pd.testing.assert_frame_equal(together.to_pandas(), alone.to_pandas(), rtol=1e-12)
+    pd.testing.assert_frame_equal(together.texts(), alone.texts(), rtol=1e-12)
+
+
+def test_entropy_and_rank_are_those_of_the_next_token():
+    model = wordprob.load("exact:bow")
+    frame = model.score("She saw the mark", unit="nats", extras=["entropy", "rank"]).to_pandas()
+    ids = model.model.tokenizer.encode(["She saw the mark"])[0].ids.tolist()
+    for n, row in frame.iterrows():
+        p = model.model.distribution([0, *ids[:n]])
+        assert row["entropy"] == pytest.approx(-sum(x * np.log(x) for x in p if x > 0), abs=1e-12)
+        assert row["rank"] == 1 + sum(p > p[ids[n]])
+    bits = model.score("She saw the mark", extras=["entropy"]).to_pandas()
+    assert np.allclose(bits["entropy"] * np.log(2), frame["entropy"])
+    assert "entropy" not in model.score("She saw the mark").to_pandas()
+    with pytest.raises(OptionError, match="no further column is called 'entropie'. Did you mean"):
+        model.score("the mark", extras=["entropie"])
+
+
+def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_shared):
+    model = load_shared("stories15M")
+    text = 'Once upon a time there was a little girl. She said, "Oh!"'
+    frame = model.score(text, unit="nats", extras=["entropy", "rank"]).to_pandas()
+    start, ids = model.model.tokenizer.vocabulary.start, model.model.tokenizer.encode([text])[0].ids.tolist()
+    firsts = np.cumsum([0, *frame["n_tokens"]])[:-1].tolist()
+    prefixes = [[start, *ids[:n]] for n in firsts]
+    for k, logs in model.model.next_logprobs(prefixes):
+        assert frame["entropy"][k] == pytest.approx(-np.sum(np.exp(logs) * logs), abs=1e-4)
+        assert frame["rank"][k] == 1 + np.sum(logs > logs[ids[firsts[k]]] + 1e-6)
+
+
+def test_entropy_is_missing_where_the_word_is(load_shared):
+    frame = load_shared("fiction-bow").score('"No." And', "punctuation", extras=["entropy", "rank"]).to_pandas()
+    assert (frame["entropy"].isna() == frame["surprisal_naive"].isna()).all()
+    assert frame["rank"].isna().any()
+
+
+def test_readers_in_processes_of_their_own_give_the_same(monkeypatch):
+    monkeypatch.setattr(scorer, "TEXTS", 4)
+    model = wordprob.load("exact:bow-joined")
+    here, there = model.score(TEXTS, "punctuation"), model.score(TEXTS, "punctuation", readers=1)
+    pd.testing.assert_frame_equal(here.to_pandas(), there.to_pandas())
+
+
+def test_a_real_tokeniser_reads_in_a_process_of_its_own(load_shared):
+    model = load_shared("stories15M")
+    here, there = model.score(["Once upon a time.", "No?"]), model.score(["Once upon a time.", "No?"], readers=1)
+    pd.testing.assert_frame_equal(here.to_pandas(), there.to_pandas())
+
+
+def test_a_reader_that_dies_is_an_error_not_a_wait(monkeypatch):
+    model = wordprob.load("exact:bow")
+    monkeypatch.setattr(ahead, "_begin", _die)
+    with pytest.raises(ModelError, match="a process that reads texts died.*--readers"):
+        model.score(["the mark"], readers=1)
+
+
+def _die(_):
+    import os
+
+    os._exit(3)
+
+
+def test_windows_of_a_page_are_those_of_the_text_alone(load_shared, monkeypatch):
+    """Long and short texts side by side: every word has its context, and the same value as alone."""
+    model = load_shared("stories15M")
+    monkeypatch.setattr(model.model, "max_tokens", 24)
+    long = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[:600]
+    texts = ["Once upon a time", long, "the end.", long[:300]]
+    together = model.score(texts, "punctuation", unit="nats").to_pandas()
+    for n, text in enumerate(texts):
+        alone = model.score(text, "punctuation", unit="nats").to_pandas()
+        rows = together[together["text_id"] == n].reset_index(drop=True)
+        assert np.allclose(rows["surprisal"], alone["surprisal"], atol=1e-4, equal_nan=True)
+        assert rows["context_tokens"].tolist() == alone["context_tokens"].tolist()
+    assert together["context_tokens"].max() < 24
+
+
+def test_what_is_remembered_of_words_does_not_change_what_is_said(load_shared):
+    """A word met again is known by its looks; a fresh reader, which knows none, says the same."""
+    model = load_shared("fiction-bow")
+    text = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[2000:8000]
+    parts = [Document(n, line) for n, line in enumerate(text.split("\n")) if line.strip()]
+    for rule in ("whitespace", "punctuation"):
+        told = []
+        for _ in range(2):
+            reader = scorer.Reader(model.model.tokenizer, model.model.width, wordprob.words.define(rule))
+            if told:
+                reader.read(ahead.Page(parts))
+            reading = reader.read(ahead.Page(parts))
+            ids = [reading.branches.ids[k] if k >= 0 else () for k in reading.branches.lists]
+            told.append((reading.branches.boundaries, reading.branches.rows, ids, reading.sets.tolist()))
+        assert told[0] == told[1]
