@@ -59,6 +59,10 @@ class HFTokenizer:
         if not any(self.vocabulary.pieces):
             raise ModelError("the tokeniser has no tokens that stand for text.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave transformers behind where the tokeniser proper can do without: a process that only reads need not wait."""
+        return {**self.__dict__, "_tokenizer": None if self._backend is not None else self._tokenizer}
+
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokenise each text, without special tokens; text that looks like one is text."""
         if self._backend is None:

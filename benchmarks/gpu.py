@@ -1,0 +1,117 @@
+"""Texts to table on a GPU: the whole of wordprob against the model alone on the same batches.
+
+    python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4]
+
+Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of theirs, TEXTS has one text on
+each line. The limit is transformers' eager trunk and the head's bare matrix product over the same batches, with every
+id on the device already: no reading, no table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import gpu_head
+import record
+import torch
+import transformers
+
+from wordprob.engine import Scorer
+from wordprob.lms.hf import HFModel
+from wordprob.lms.hf_tokenizer import load_tokenizer
+
+
+def model_of(shape, tokenizer):
+    """Return a model of random weights, small enough that its softmax is not all in one place."""
+    size, layers, heads, feed = gpu_head.SHAPES[shape]
+    config = transformers.GPTNeoXConfig(
+        vocab_size=gpu_head.VOCABULARY,
+        hidden_size=size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=feed,
+        max_position_embeddings=2048,
+    )
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        model = transformers.GPTNeoXForCausalLM(config).to(torch.bfloat16).eval()
+    return HFModel(model, tokenizer, {"model": shape})
+
+
+def limit(model, texts):
+    """Return the seconds that the model alone takes, and the numbers of tokens and of padding."""
+    start = model.tokenizer.vocabulary.start
+    rows = [[start, *tokens.ids.tolist()] for tokens in model.tokenizer.encode(texts)]
+    rows = [row[:2048] for row in rows]
+    batches = [model._padded([rows[n] for n in batch]) for batch in model._batches([len(row) for row in rows])]
+    weight = model._head.weight
+    best = float("inf")
+    with torch.inference_mode():
+        for _ in range(3):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for ids, mask in batches:
+                hidden = model._model.base_model(input_ids=ids, attention_mask=mask)[0].flatten(0, 1)
+                for part in hidden.split(16384):
+                    part @ weight.T
+            torch.cuda.synchronize()
+            best = min(best, time.perf_counter() - begin)
+    return best, sum(len(row) for row in rows), sum(ids.numel() for ids, _ in batches)
+
+
+def whole(scorer, texts, readers):
+    scorer.score(texts[:200], readers=0)
+    times = []
+    for _ in range(2):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        scorer.score(texts, readers=readers)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tokenizer")
+    parser.add_argument("texts")
+    parser.add_argument("results", nargs="?")
+    parser.add_argument("--shapes", nargs="+", default=list(gpu_head.SHAPES))
+    parser.add_argument("--readers", nargs="+", type=int, default=[0, 4])
+    parser.add_argument("--repeat", type=int, default=1, help="how often the texts are taken")
+    options = parser.parse_args()
+    texts, rows = record.texts_in(options.texts) * options.repeat, []
+    tokenizer = load_tokenizer(options.tokenizer)
+    for shape in options.shapes:
+        model = model_of(shape, tokenizer)
+        scorer = Scorer(model)
+        least, tokens, padded = limit(model, texts)
+        for readers in options.readers:
+            torch.cuda.reset_peak_memory_stats()
+            ours = whole(scorer, texts, readers)
+            rows.append(
+                {
+                    "shape": shape,
+                    "texts": len(texts),
+                    "tokens": tokens,
+                    "padding": round(padded / tokens - 1, 4),
+                    "batch_tokens": model._budget,
+                    "readers": readers,
+                    "limit_s": round(least, 3),
+                    "ours_s": round(ours, 3),
+                    "ratio_to_limit": round(ours / least, 3),
+                    "tokens_per_s": round(tokens / ours),
+                    "device": torch.cuda.get_device_name(),
+                    "torch": torch.__version__,
+                    "transformers": transformers.__version__,
+                }
+            )
+            print(rows[-1], flush=True)
+        del model, scorer
+        torch.cuda.empty_cache()
+    if options.results:
+        record.save(rows, options.results)
+
+
+if __name__ == "__main__":
+    main()
