@@ -13,6 +13,9 @@ from wordprob.errors import WordprobError, did_you_mean
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Surprisal of every word of a text."),
     "candidates": ("wordprob.cli.candidates:candidates", "Surprisal of each of many words, next."),
+    "run": ("wordprob.cli.run:run", "A whole corpus, killed and resumed at will."),
+    "status": ("wordprob.cli.status:status", "How a run stands."),
+    "merge": ("wordprob.cli.merge:merge", "One table from the shards of a run."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),

@@ -41,6 +41,7 @@ class Record(NamedTuple):
     number: int
     problem: str = ""
     reason: str = ""
+    source: str = ""
 
 
 Place = tuple[Record, int]
@@ -90,13 +91,14 @@ def _to_the_end(source: Source, places: Iterator[Place], number: int) -> Iterato
     try:
         for place in places:
             number = place[0].number
-            yield place
+            yield place[0]._replace(source=source.name), place[1]
     except FileNotFoundError as error:
         raise InputError(f"no such file: {source.path}") from error
     except PermissionError as error:
         raise InputError(f"{source.path} cannot be read: no permission.") from error
     except (OSError, EOFError, lzma.LZMAError) as error:
-        yield Record(f"{source.name}:{number + 1}", "", number + 1, "file", f"the file cannot be read on: {error}"), 0
+        reason = f"the file cannot be read on: {error}"
+        yield Record(f"{source.name}:{number + 1}", "", number + 1, "file", reason, source.name), 0
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
