@@ -16,6 +16,7 @@ A file is written aside, synced and renamed; a shard without its mark in ``done`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Folder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._agreeing = threading.Lock()
 
     # --- what is there ---
 
@@ -141,8 +143,9 @@ class Folder:
         if not metadata:
             return
         path = self.path / SCORED
-        if not path.is_file():
-            write_json(path, dict(metadata))
+        with self._agreeing:
+            if not path.is_file():
+                write_json(path, dict(metadata))
         before = read_json(path)
         changed = [
             f"{name}: {before.get(name)} before, {metadata.get(name)} now"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ from wordprob.runs.scoring import Outcome, Work
 from wordprob.runs.settings import Execution, Settings, default_threads
 from wordprob.runs.shards import Shard
 from wordprob.runs.state import Status, status
+
+WRITERS = 4
+"""Shards that are written at the same time."""
 
 
 @dataclass
@@ -153,25 +158,36 @@ def _score(
     follow = _Follow(shards, done.values(), watch)
     try:
         with contextlib.closing(_outcomes(engine, Work(settings, sources, strict), left, follow)) as outcomes:
-            for outcome in outcomes:
-                _settle(folder, outcome)
-                follow.settled(outcome)
+            _settle_all(folder, outcomes, follow)
     finally:
         with contextlib.suppress(OSError):
             folder.collect_errors()
+
+
+def _settle_all(folder: Folder, outcomes: Iterable[Outcome], follow: _Follow) -> None:
+    """Put outcomes into the folder while the next are made: a disk that is slow to sync keeps no model waiting."""
+    with ThreadPoolExecutor(WRITERS) as writers:
+        pending: deque[Future[Outcome]] = deque()
+        for outcome in outcomes:
+            if outcome.stop is not None:
+                raise outcome.stop
+            pending.append(writers.submit(_settle, folder, outcome))
+            while pending and (pending[0].done() or len(pending) > 2 * WRITERS):
+                follow.settled(pending.popleft().result())
+        for settled in pending:
+            follow.settled(settled.result())
 
 
 def _outcomes(engine: Engine, work: Work, left: list[Shard], follow: _Follow) -> Generator[Outcome, None, None]:
     yield from engine.results(work, left, follow.tick) if left else ()
 
 
-def _settle(folder: Folder, outcome: Outcome) -> None:
-    if outcome.stop is not None:
-        raise outcome.stop
+def _settle(folder: Folder, outcome: Outcome) -> Outcome:
     if outcome.part is not None:
         folder.keep(outcome.part)
     else:
         folder.fail(outcome.shard, outcome.failure)
+    return outcome
 
 
 class _Follow:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from wordprob.runs.shards import Shard
 
 FRUITLESS = 3
 """Rounds in a row that may break off without a single shard."""
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+"""Nothing is sent to Ray's makers, and Ray does not talk into our own log."""
 OPTIONS: dict[str, Any] = {}
 """Further arguments of ``ray.init`` for a cluster started here, for example ``object_store_memory``."""
 
@@ -45,6 +48,8 @@ class Ray:
     """Scores shards on Ray."""
 
     def __init__(self, how: Execution) -> None:
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
         try:
             import ray
             import ray.data
@@ -65,8 +70,6 @@ class Ray:
                 self._ray.shutdown()
 
     def _start(self, work: Work) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
         common = {"logging_level": logging.ERROR, "log_to_driver": False}
         address = self._how.ray_address or os.environ.get("RAY_ADDRESS")
         try:
@@ -87,6 +90,12 @@ class Ray:
                     f"a worker wants {wanted:g} {name}s, but the Ray cluster has {there.get(name, 0):g}; use "
                     f"{'--threads' if name == 'CPU' else '--gpus-per-worker'} to ask for less."
                 )
+
+    def _room(self, work: Work) -> int:
+        """Return how many workers fit on the cluster as it is now."""
+        there = self._ray.cluster_resources()
+        wanted = {"CPU": work.settings.threads, "GPU": self._how.gpus_per_worker}
+        return int(min(there.get(name, 0) / much for name, much in wanted.items() if much))
 
     def _rounds(self, work: Work, shards: Sequence[Shard]) -> Iterator[Outcome]:
         """Go through the shards, and again through those that did not come back."""
@@ -122,7 +131,9 @@ class Ray:
         context.max_errored_blocks = -1
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         rows = [{"shard": pickle.dumps(shard)} for shard in shards]
-        workers = min(self._how.workers, len(rows))
+        workers = max(1, min(self._how.workers, len(rows), self._room(work)))
+        # Ray says that these arguments will get other names in its version 2.64.
+        warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
         scored = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             Actor,
             fn_constructor_args=(work,),
