@@ -118,7 +118,7 @@ class Ray:
             if fruitless == FRUITLESS:
                 raise ModelError(f"Ray gave up {FRUITLESS} times without finishing a shard: {broken}")
             # A round that broke off says nothing about the shards it did not come to.
-            tried.update(() if broken else left)
+            tried.update([] if broken else list(left))
             for shard in [shard for shard in left if tried[shard] == ATTEMPTS]:
                 del left[shard]
                 yield Outcome(shard, failure=reasons.get(shard, f"its worker died {ATTEMPTS} times"))
