@@ -84,7 +84,7 @@ def kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float) -> 
     return not over
 
 
-POISON = '''
+POISON = """
 import os, signal
 import wordprob.lms.exact as exact
 
@@ -99,7 +99,7 @@ def encode(self, texts, real=exact.ToyTokenizer.encode):
     return real(self, texts)
 
 exact.ToyTokenizer.encode = encode
-'''
+"""
 """Put where Python finds it at its start: a tokeniser that kills its process when it meets a certain word."""
 
 

@@ -18,7 +18,9 @@ def rows(source: str, first: int = 0) -> Iterator[Mapping[str, Any]]:
     try:
         from datasets import load_dataset
     except ImportError as error:
-        raise OptionError("Hugging Face data sets need: pip install datasets. Or give a local file.") from error
+        raise OptionError(
+            "Hugging Face data sets need: pip install 'wordprob[datasets]'. Or give a local file."
+        ) from error
     name, config, split = parse(source)
     try:
         found = load_dataset(name, config, split=split, streaming=True)

@@ -16,38 +16,45 @@ from wordprob.errors import OutputError
 
 ASIDE = ".part"
 LOCK = ".lock"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def write_durably(path: Path, data: bytes) -> None:
     """Write a file aside, sync it and rename it; the folder still has to be synced by :func:`sync`."""
     aside = path.with_name(path.name + ASIDE)
+    with _explained(path):
+        try:
+            with aside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say of a system's error what it means for a run."""
     try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        yield
     except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
-        raise OutputError(f"{path} could not be written: {_why(error)}") from error
-
-
-def _why(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{error.strerror}. What is finished is safe; make room, then resume the run."
-    return error.strerror or str(error)
+        advice = " What is finished is safe; make room, then resume the run." if error.errno in FULL else ""
+        raise OutputError(f"{path} could not be written: {error.strerror or error}.{advice}") from error
 
 
 def sync(*folders: Path) -> None:
     """Make renames in folders last."""
     for folder in folders:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with _explained(folder):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,8 @@ class Ray:
         except ImportError as error:
             raise OptionError("--engine ray needs: pip install 'wordprob[ray]'. Or use --engine local.") from error
         self._ray, self._how = ray, how
+        self._address = how.ray_address or os.environ.get("RAY_ADDRESS", "")
+        _probe(self._address)
 
     def results(self, work: Work, shards: Sequence[Shard], tick: Tick | None = None) -> Iterator[Outcome]:
         """Yield an outcome for each shard, as they come."""
@@ -71,15 +74,14 @@ class Ray:
 
     def _start(self, work: Work) -> None:
         common = {"logging_level": logging.ERROR, "log_to_driver": False}
-        address = self._how.ray_address or os.environ.get("RAY_ADDRESS")
         try:
-            if address:
-                self._ray.init(address=address, **common)
+            if self._address:
+                self._ray.init(address=self._address, **common)
             else:
                 cpus = max(os.cpu_count() or 1, self._how.workers * work.settings.threads)
                 self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common, **OPTIONS)
         except ConnectionError as error:
-            raise OptionError(f"no Ray cluster answers at '{address}': {error}") from error
+            raise OptionError(f"no Ray cluster answers at '{self._address}': {error}") from error
 
     def _check(self, work: Work) -> None:
         """See that one worker fits on the cluster at all; otherwise Ray would wait for ever."""
@@ -148,3 +150,14 @@ class Ray:
         )
         for batch in scored.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             yield from (pickle.loads(outcome) for outcome in batch.column("outcome").to_pylist())
+
+
+def _probe(address: str) -> None:
+    """Knock at a cluster's address; Ray itself would go on knocking for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise OptionError(f"no Ray cluster answers at '{address}': {error}") from error
