@@ -129,14 +129,14 @@ class _Log:
         if time.monotonic() >= self._next or last:
             self._next = time.monotonic() + EVERY
             stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            click.echo(f"{stamp} {progress.records}/{progress.of} texts, {_state(progress)}", err=True)
+            click.echo(f"{stamp} {progress.shown}/{progress.of} texts, {_state(progress)}", err=True)
 
 
 def _state(progress: Progress) -> str:
     left = progress.of_shards - progress.shards - progress.failed
     parts = [f"{progress.words_per_second:,.0f} words/s", f"shards: {progress.shards} done, {left} left"]
     parts += [f"{progress.failed} failed"] if progress.failed else []
-    parts += [f"{progress.errors} bad texts"] if progress.errors else []
+    parts += [f"{progress.errors} not scorable"] if progress.errors else []
     return ", ".join(parts)
 
 
