@@ -40,11 +40,17 @@ TOY = (
 )
 
 
-def corpus(path: Path, words: int, text: str | None, seed: int = 0) -> int:
-    """Write texts of so many words in all, one a line; return how many words there are."""
-    rng, count = random.Random(seed), 0
-    lines = [line for line in Path(text).read_text(encoding="utf-8").split("\n") if line.strip()] if text else TOY
-    stream = itertools.cycle(lines) if text else (rng.choice(lines) for _ in itertools.count())
+def corpus(path: Path, words: int, text: str | None, sentences: int = 1) -> int:
+    """Write texts of so many words in all, one a line; return how many words there are.
+
+    Toy texts of many sentences have no probability, but they are scored all the same, and faster.
+    """
+    rng, count = random.Random(0), 0
+    if text:
+        lines = [line for line in Path(text).read_text(encoding="utf-8").split("\n") if line.strip()]
+        stream = itertools.cycle(lines)
+    else:
+        stream = (" ".join(rng.choices(TOY, k=sentences)) for _ in itertools.count())
     with path.open("w", encoding="utf-8") as file:
         while count < words:
             line = next(stream)
@@ -100,7 +106,7 @@ def memory(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for words in given.words:
         text, folder = home / f"{words}.txt", home / f"out{words}"
-        count = corpus(text, words, given.text)
+        count = corpus(text, words, given.text, sentences=40)
         options = ["--model", given.model, "--threads", given.threads, "--shard-characters", given.shard_characters]
         begin = time.perf_counter()
         peak = _peak(command(text, *options, "-o", folder))

@@ -67,13 +67,19 @@ def run(inputs: tuple[str, ...], output: Path | None, resumed: Path | None, **op
     from wordprob import runs
 
     how = {name: options.pop(name) for name in HOW}
+    folder = Path(str(resumed or output))
+    if resumed is not None:
+        _only_how()
     _terminable()
-    with _display() as watch:
-        if resumed is not None:
-            _only_how()
-            found = runs.resume(resumed, **how, watch=watch)
-        else:
-            found = runs.run(list(inputs), Path(str(output)), **how, watch=watch, **options)
+    try:
+        with _display() as watch:
+            if resumed is not None:
+                found = runs.resume(folder, **how, watch=watch)
+            else:
+                found = runs.run(list(inputs), folder, **how, watch=watch, **options)
+    except KeyboardInterrupt:
+        click.echo(f"wordprob: stopped; finished shards are kept. Go on with: wordprob run --resume {folder}", err=True)
+        sys.exit(130)
     _summarise(found)
 
 
@@ -109,10 +115,10 @@ def _display() -> Iterator[Callable[[Progress], None]]:
     with tqdm(unit="text", leave=False, dynamic_ncols=True) as bar:
 
         def show(progress: Progress) -> None:
-            bar.total = progress.of
-            bar.set_postfix_str(_state(progress), refresh=False)
-            if bar.n == 0 and progress.shards:
+            if progress.of and bar.total is None:
+                bar.reset(progress.of)
                 bar.initial = progress.records
+            bar.set_postfix_str(_state(progress), refresh=False)
             bar.update(progress.shown - bar.n)
 
         yield show
@@ -125,14 +131,17 @@ class _Log:
         self._next = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        last = progress.shards + progress.failed == progress.of_shards
+        last = bool(progress.of) and progress.shards + progress.failed == progress.of_shards
         if time.monotonic() >= self._next or last:
             self._next = time.monotonic() + EVERY
             stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            click.echo(f"{stamp} {progress.shown}/{progress.of} texts, {_state(progress)}", err=True)
+            of = f"{progress.shown}/{progress.of}" if progress.of else progress.shown
+            click.echo(f"{stamp} {of} texts, {_state(progress)}", err=True)
 
 
 def _state(progress: Progress) -> str:
+    if not progress.of:
+        return "planning"
     left = progress.of_shards - progress.shards - progress.failed
     parts = [f"{progress.words_per_second:,.0f} words/s", f"shards: {progress.shards} done, {left} left"]
     parts += [f"{progress.failed} failed"] if progress.failed else []

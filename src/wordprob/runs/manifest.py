@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -22,13 +22,17 @@ from wordprob.runs.shards import Shard, cut
 
 FORMAT = 1
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "ray", "datasets")
+EVERY = 10_000
+"""Records between two signs of life."""
 SAMPLED = 1 << 26
 """Model files larger than this are told apart by their size, beginning, middle and end."""
 
 
-def plan(sources: Sequence[Source], settings: Settings) -> tuple[list[Shard], dict[str, Any]]:
-    """Cut the corpus into shards, and return them with the manifest."""
-    tally = _Tally()
+def plan(
+    sources: Sequence[Source], settings: Settings, tell: Callable[[int], None] = lambda _: None
+) -> tuple[list[Shard], dict[str, Any]]:
+    """Cut the corpus into shards, and return them with the manifest; ``tell`` hears how many records were read."""
+    tally = _Tally(tell)
     shards = list(cut(sources, settings, tally.see))
     if not tally.texts:
         why = f" The first record: {tally.trouble}" if tally.trouble else ""
@@ -54,11 +58,15 @@ def plan(sources: Sequence[Source], settings: Settings) -> tuple[list[Shard], di
 class _Tally:
     """Looks at records for whether there is any text at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell, self._records = tell, 0
         self.texts = 0
         self.trouble = ""
 
     def see(self, record: Record) -> None:
+        self._records += 1
+        if not self._records % EVERY:
+            self._tell(self._records)
         self.texts += bool(not record.problem and record.text.strip())
         self.trouble = self.trouble or (f"{record.id}: {record.reason}." if record.problem else "")
 

@@ -32,7 +32,7 @@ class Progress:
     Attributes
     ----------
     records, of
-        Texts done, bad ones included, and in all.
+        Texts done, bad ones included, and in all; ``of`` is 0 while the corpus is still read to plan the run.
     shards, of_shards, failed
         Shards done, in all, and failed.
     words, errors
@@ -53,6 +53,11 @@ class Progress:
     new_words: int = 0
     seconds: float = 0.0
     shown: int = 0
+
+    @classmethod
+    def planning(cls, read: int) -> Progress:
+        """Return the progress of a run that still reads its corpus: ``of`` is 0, as nobody knows yet."""
+        return cls(records=0, of=0, shards=0, of_shards=0, words=0, errors=0, shown=read)
 
     @property
     def words_per_second(self) -> float:
@@ -114,7 +119,7 @@ def run(
             check_unchanged(manifest, asked, found, folder.path)
         else:
             asked = replace(asked, revision=pinned(asked))
-            folder.begin(*plan(found, asked))
+            folder.begin(*plan(found, asked, lambda read: watch(Progress.planning(read)) if watch else None))
         _score(folder, asked, found, opened, how.strict, watch)
     return status(folder.path)
 

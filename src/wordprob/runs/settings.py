@@ -73,7 +73,7 @@ class Settings:
 
     def at_home(self) -> Settings:
         """Return the same with a model's path that holds from any directory."""
-        path = Path(self.model).expanduser()
+        path = Path(resolve(self.model)[1]).expanduser()
         return replace(self, model=str(path.resolve())) if path.exists() else self
 
     @property
