@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import random
@@ -485,6 +486,21 @@ def test_commands(command, corpus, tmp_path):
     assert command("run", "--resume", out, "--unit", "nats")[0] == 2
     assert command("run", corpus)[0] == 2
     assert command("run", "-o", out)[0] == 2
+
+
+def test_a_bar_on_a_terminal(corpus, tmp_path, monkeypatch):
+    from wordprob.cli.run import run
+
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr("tqdm.std._screen_shape_wrapper", lambda: lambda _: (150, 40))
+    monkeypatch.setattr(sys, "stderr", screen)
+    arguments = [str(corpus), "-o", str(tmp_path / "out"), "--model", "exact:bow", "--shard-texts", "20"]
+    with pytest.raises(SystemExit):
+        run.main(arguments, standalone_mode=True)
+    assert "/100 [" in screen.getvalue()
+    assert "words/s, shards: " in screen.getvalue()
+    assert "complete" in screen.getvalue()
 
 
 def test_word_lengths_reads_a_run(command, corpus, tmp_path):

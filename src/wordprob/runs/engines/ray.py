@@ -66,7 +66,7 @@ class Ray:
         if started:
             self._start(work)
         try:
-            self._check(work)
+            self._check(work, final=started and not self._address)
             yield from self._rounds(work, shards)
         finally:
             if started:
@@ -83,21 +83,17 @@ class Ray:
         except ConnectionError as error:
             raise OptionError(f"no Ray cluster answers at '{self._address}': {error}") from error
 
-    def _check(self, work: Work) -> None:
-        """See that one worker fits on the cluster at all; otherwise Ray would wait for ever."""
+    def _check(self, work: Work, final: bool) -> None:
+        """See that a worker fits: Ray would wait for room. A cluster that is not ours may still grow."""
         there = self._ray.cluster_resources()
-        for name, wanted in (("CPU", work.settings.threads), ("GPU", self._how.gpus_per_worker)):
-            if wanted > there.get(name, 0):
-                raise OptionError(
-                    f"a worker wants {wanted:g} {name}s, but the Ray cluster has {there.get(name, 0):g}; use "
-                    f"{'--threads' if name == 'CPU' else '--gpus-per-worker'} to ask for less."
-                )
-
-    def _room(self, work: Work) -> int:
-        """Return how many workers fit on the cluster as it is now."""
-        there = self._ray.cluster_resources()
-        wanted = {"CPU": work.settings.threads, "GPU": self._how.gpus_per_worker}
-        return int(min(there.get(name, 0) / much for name, much in wanted.items() if much))
+        wants = {"CPU": ("--threads", work.settings.threads), "GPU": ("--gpus-per-worker", self._how.gpus_per_worker)}
+        for name, (option, wanted) in wants.items():
+            if wanted <= there.get(name, 0):
+                continue
+            lack = f"a worker wants {wanted:g} {name}s, but the Ray cluster has {there.get(name, 0):g}"
+            if final:
+                raise OptionError(f"{lack}; use {option} to ask for less.")
+            warnings.warn(f"{lack}; waiting for it to grow", stacklevel=2)
 
     def _rounds(self, work: Work, shards: Sequence[Shard]) -> Iterator[Outcome]:
         """Go through the shards, and again through those that did not come back."""
@@ -133,8 +129,8 @@ class Ray:
         context.max_errored_blocks = -1
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         rows = [{"shard": pickle.dumps(shard)} for shard in shards]
-        workers = max(1, min(self._how.workers, len(rows), self._room(work)))
-        # Ray says that these arguments will get other names in its version 2.64.
+        workers = min(self._how.workers, len(rows))
+        # Ray will take these arguments by other names from its version 2.64 on.
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
         scored = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             Actor,
