@@ -9,6 +9,7 @@ import time
 import pytest
 from runs_helpers import finish, kill_after, poisoned, same_run, start, toy_corpus
 
+from conftest import shared
 from wordprob import runs
 from wordprob.errors import OptionError
 from wordprob.runs.engines import ray as ray_engine
@@ -40,6 +41,17 @@ def test_killed_at_random_moments(corpus, reference, tmp_path):
     code, said = finish("--resume", folder, *RAY)
     assert code == 0, said
     same_run(folder, reference)
+
+
+def test_the_same_bytes_on_a_real_model(tmp_path, monkeypatch):
+    model, text = shared("models/stories15M"), shared("data/text/austen_pride.txt")
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if 80 < len(line) < 300][:8]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines))
+    monkeypatch.setitem(ray_engine.OPTIONS, "object_store_memory", 200 << 20)
+    settings = {"model": str(model), "threads": 1, "shard_texts": 2}
+    runs.run(tmp_path / "corpus.txt", tmp_path / "local", **settings)
+    runs.run(tmp_path / "corpus.txt", tmp_path / "ray", **settings, engine="ray", workers=2)
+    same_run(tmp_path / "ray", tmp_path / "local")
 
 
 def test_a_worker_that_dies(corpus, tmp_path, monkeypatch):

@@ -130,11 +130,12 @@ def test_a_model_directory_has_a_fingerprint(tmp_path):
 
 def test_a_hub_model_is_pinned_to_its_commit(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
-    from wordprob.runs.manifest import pinned
+    from wordprob.runs.manifest import commit
 
     monkeypatch.setattr(hub, "HfApi", lambda: (_ for _ in ()).throw(ConnectionError("offline")))
     monkeypatch.setattr(hub, "try_to_load_from_cache", lambda *_, **__: f"{tmp_path}/snapshots/abc123/config.json")
-    assert pinned(Settings(model="owner/name")) == "abc123"
+    assert commit(Settings(model="owner/name")) == "abc123"
+    assert commit(Settings(model="exact:bow")) == ""
 
 
 # --- going on --------------------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ def describe(found: Status) -> str:
         lines.append(f"surprise   {found.bits_per_word:.3f} bits a word, perplexity {found.perplexity:.1f}")
     if bad:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.errors.items())
-        lines.append(f"not scored {kinds}: {found.folder / 'errors.jsonl'}")
+        listed = found.folder / "errors.jsonl"
+        lines.append(f"not scored {kinds}: {listed if found.complete and listed.exists() else found.folder / 'errors'}")
     for shard, reason in list(found.failed.items())[:SHOWN]:
         lines.append(f"failed     shard {shard}: {reason}")
     return "\n".join(lines)

@@ -53,6 +53,9 @@ def sync(*folders: Path) -> None:
             descriptor = os.open(folder, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a file system that has no such thing for folders
+                    raise
             finally:
                 os.close(descriptor)
 

@@ -43,7 +43,7 @@ def plan(
         "wordprob": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "settings": settings.as_dict(),
-        "model": describe_model(settings),
+        "model": {**describe_model(settings), "commit": commit(settings)},
         "inputs": [describe_input(source) for source in sources],
         "plan": {
             "shards": len(shards),
@@ -166,18 +166,18 @@ def fingerprint(files: Sequence[Path]) -> str:
     return found.hexdigest()
 
 
-def pinned(settings: Settings) -> str | None:
-    """Return the commit of a model on the hub, so that every worker, today and tomorrow, opens the same."""
+def commit(settings: Settings) -> str:
+    """Return the commit of a model on the hub, so that every worker, today and tomorrow, opens the same; or nothing."""
     kind, source = resolve(settings.model)
     if kind != "hf" or Path(source).expanduser().exists():
-        return settings.revision
+        return ""
     from huggingface_hub import HfApi, try_to_load_from_cache
 
     try:
         return str(HfApi().model_info(source, revision=settings.revision, timeout=10).sha)
     except Exception:  # out of reach: the cache may know it
         kept = try_to_load_from_cache(source, "config.json", revision=settings.revision)
-        return Path(kept).parent.name if isinstance(kept, str) else settings.revision
+        return Path(kept).parent.name if isinstance(kept, str) else ""
 
 
 # --- going on --------------------------------------------------------------------------------------------------------

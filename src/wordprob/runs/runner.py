@@ -15,7 +15,7 @@ from wordprob.records import Source, find
 from wordprob.runs.engines import Engine, open_engine
 from wordprob.runs.files import locked
 from wordprob.runs.folder import Folder
-from wordprob.runs.manifest import check_unchanged, pinned, plan, sources_of
+from wordprob.runs.manifest import check_unchanged, plan, sources_of
 from wordprob.runs.scoring import Outcome, Work
 from wordprob.runs.settings import Execution, Settings, default_threads
 from wordprob.runs.shards import Shard
@@ -114,11 +114,8 @@ def run(
     folder.prepare()
     with locked(folder.path):
         if folder.exists:
-            manifest = folder.manifest()
-            asked = asked if asked.revision else replace(asked, revision=manifest["settings"]["revision"])
-            check_unchanged(manifest, asked, found, folder.path)
+            check_unchanged(folder.manifest(), asked, found, folder.path)
         else:
-            asked = replace(asked, revision=pinned(asked))
             folder.begin(*plan(found, asked, lambda read: watch(Progress.planning(read)) if watch else None))
         _score(folder, asked, found, opened, how.strict, watch)
     return status(folder.path)
@@ -158,6 +155,8 @@ def _score(
     folder: Folder, settings: Settings, sources: list[Source], engine: Engine, strict: bool, watch: Watch | None
 ) -> None:
     folder.open()
+    # A branch of the hub may have moved since; every start takes the commit it had when the run began.
+    settings = replace(settings, revision=folder.manifest()["model"].get("commit") or settings.revision)
     shards, done = folder.shards(), folder.done()
     left = [shard for shard in shards if shard.shard not in done]
     follow = _Follow(shards, done.values(), watch)
