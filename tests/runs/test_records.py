@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -134,8 +135,6 @@ def test_rows_that_are_none(tmp_path):
 
 def test_a_file_that_breaks_off(tmp_path):
     path = tmp_path / "a.txt.gz"
-    import random
-
     rng = random.Random(0)
     whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
@@ -143,6 +142,25 @@ def test_a_file_that_breaks_off(tmp_path):
     assert len(places) > 1000
     assert places[-1].problem == "file"
     assert "cannot be read on" in places[-1].reason
+
+
+@pytest.mark.parametrize("kind", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "parquet"])
+def test_a_file_that_is_damaged(tmp_path, kind):
+    rng = random.Random(0)
+    rows = [str(rng.random()) for _ in range(20_000)]
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": rows}), path, row_group_size=1000, compression="zstd", use_dictionary=False)
+    else:
+        data = "".join(json.dumps({"text": row}) + "\n" for row in rows).encode()
+        path.write_bytes(PACK[kind.removeprefix("jsonl")](data))
+    data = bytearray(path.read_bytes())
+    for n in range(len(data) // 2, len(data) // 2 + 400):
+        data[n] ^= 0x55
+    path.write_bytes(data)
+    found = [record for record, _ in read(source_of(path), Reading())]
+    assert found[-1].problem == "file"
+    assert [record.text for record in found[:50]] in (rows[:50], [""]), "what comes before the damage is read"
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def _to_the_end(source: Source, places: Iterator[Place], number: int) -> Iterato
         raise InputError(f"no such file: {source.path}") from error
     except PermissionError as error:
         raise InputError(f"{source.path} cannot be read: no permission.") from error
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = f"the file cannot be read on: {error}"
         yield Record(f"{source.name}:{number + 1}", "", number + 1, "file", reason, source.name), 0
 
@@ -310,7 +311,10 @@ def _parquet(source: Source, how: Reading, number: int, _: int) -> Iterator[Plac
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if before + rows > number:
-                yield from _row_group(source, how, file, group, before, number)
+                try:
+                    yield from _row_group(source, how, file, group, before, number)
+                except pa.ArrowException as error:
+                    raise OSError(str(error).splitlines()[0]) from error
             before += rows
 
 
