@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from runs_helpers import TEXTS, finish, parts, rows, same_run, start, toy_corpus
+from runs_helpers import TEXTS, parts, rows, same_run, toy_corpus
 
 import wordprob
 from conftest import shared
@@ -522,20 +522,11 @@ def test_word_lengths_reads_a_run(command, corpus, tmp_path):
 
 
 def test_engines_agree_on_a_real_model(tmp_path):
-    """The same bytes from one process, two processes and an interrupted run."""
+    """The same bytes from one process and from two."""
     model, text = shared("models/stories15M"), shared("data/text/austen_pride.txt")
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if len(line) > 80][:24]
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if 80 < len(line) < 300][:8]
     (tmp_path / "corpus.txt").write_text("\n".join(lines))
-    settings = {"model": str(model), "threads": 1, "shard_texts": 4}
+    settings = {"model": str(model), "threads": 1, "shard_texts": 2}
     runs.run(tmp_path / "corpus.txt", tmp_path / "one", **settings)
     runs.run(tmp_path / "corpus.txt", tmp_path / "two", **settings, workers=2)
     same_run(tmp_path / "two", tmp_path / "one")
-    process = start(
-        tmp_path / "corpus.txt", "--model", model, "--threads", 1, "--shard-texts", 4, "-o", tmp_path / "three"
-    )
-    while not (tmp_path / "three/done/000001.json").exists() and process.poll() is None:
-        pass
-    process.kill()
-    process.communicate()
-    assert finish("--resume", tmp_path / "three")[0] == 0
-    same_run(tmp_path / "three", tmp_path / "one")
