@@ -12,7 +12,7 @@ from wordprob.records import Reading, Record, Source, read
 from wordprob.runs.settings import Settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
     """A range of records, which may reach over several sources.
 
