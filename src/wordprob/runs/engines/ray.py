@@ -104,7 +104,7 @@ class Ray:
         while left:
             before, broken = len(left), ""
             try:
-                for outcome in self._round(work, list(left.values())):
+                for outcome in self._round(work, list(left.values()), queued=1 if tried else 2):
                     if outcome.failure:
                         reasons[outcome.shard] = outcome.failure
                         continue
@@ -121,7 +121,7 @@ class Ray:
                 del left[shard]
                 yield Outcome(shard, failure=reasons.get(shard, f"its worker died {ATTEMPTS} times"))
 
-    def _round(self, work: Work, shards: Sequence[Shard]) -> Iterator[Outcome]:
+    def _round(self, work: Work, shards: Sequence[Shard], queued: int) -> Iterator[Outcome]:
         data = self._ray.data
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
@@ -137,8 +137,9 @@ class Ray:
             fn_constructor_args=(work,),
             batch_size=1,
             batch_format="pyarrow",
-            # One shard at a time on each actor: when it dies, no other shard is to blame.
-            compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
+            # The next shard waits at the actor, so that it never does. What is tried again is tried alone: an actor
+            # that dies takes its queue along, and no shard may fail for its neighbour's sake.
+            compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=queued),
             num_cpus=work.settings.threads,
             num_gpus=self._how.gpus_per_worker or None,
             max_restarts=-1,
