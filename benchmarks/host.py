@@ -27,6 +27,7 @@ class Silent:
 
     metadata = {"model": "none"}  # noqa: RUF012
     max_tokens = 2048
+    batch_tokens = 4096
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer

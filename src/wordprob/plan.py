@@ -53,30 +53,36 @@ def _cut_before(limit: int, stops: Ints, least: int) -> int:
     return int(stops[k]) if k >= 0 and stops[k] >= least else limit
 
 
-def pages(lengths: Iterable[int], most: int, size: int) -> Iterator[slice]:
-    """Cut a row of texts into pages of at most ``most`` texts and about ``size`` characters."""
-    low, count, total = 0, 0, 0
+def pages(lengths: Iterable[int], most: int, size: int, first: int | None = None) -> Iterator[slice]:
+    """Cut a row of texts into pages of at most ``most`` texts and about ``size`` characters.
+
+    The first has about ``first`` characters and each twice as many as the one before, so that work begins soon.
+    """
+    low, count, total, room = 0, 0, 0, size if first is None else min(first, size)
     for length in lengths:
-        if count and (count == most or total + length > size):
+        if count and (count == most or total + length > room):
             yield slice(low, low + count)
-            low, count, total = low + count, 0, 0
+            low, count, total, room = low + count, 0, 0, min(2 * room, size)
         count += 1
         total += length
     if count:
         yield slice(low, low + count)
 
 
-def batches(lengths: Sequence[int], budget: int, most: int = 1024, padding: float = 0.05) -> list[list[int]]:
+def batches(
+    lengths: Sequence[int], budget: int, most: int = 1024, padding: float = 0.05, least: int = 0
+) -> list[list[int]]:
     """Group indices so that a batch, padded to its longest member, stays within ``budget`` tokens.
 
-    At most a share ``padding`` of them is padding. Longest first: if memory is short, it shows at once.
+    Of one with ``least`` tokens or more, at most a share ``padding`` is padding. Longest first: if memory is short, it
+    shows at once.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     found: list[list[int]] = []
     longest = total = 0
     for i in order:
         size = (len(found[-1]) + 1) * longest if found else 0
-        fits = size <= budget and (1 - padding) * size <= total + lengths[i]
+        fits = size <= budget and (size <= least or (1 - padding) * size <= total + lengths[i])
         if found and fits and len(found[-1]) < most:
             found[-1].append(i)
             total += lengths[i]

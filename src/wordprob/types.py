@@ -309,6 +309,10 @@ class LanguageModel(Protocol):
     width: int
     metadata: Mapping[str, str]
 
+    @property
+    def batch_tokens(self) -> int:
+        """About how many tokens it takes at a time."""
+
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
         """Yield ``(index of the request, its scores)`` in any order."""
 

@@ -39,12 +39,14 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
     """Correlate word lengths with frequency and with surprisal in context, naive and corrected.
 
     With --model, SOURCES are texts: .parquet, .jsonl or .txt files (one text a line), or hf:NAME[:CONFIG][:SPLIT].
-    Without, they are tables of words scored before, or folders of them; each goes to the model named in it.
+    Without, they are tables of words scored before, folders of them, or folders of wordprob run; each goes to the model
+    named in it.
 
     \b
     Examples:
       wordprob word-lengths corpus.parquet --frequencies other_part.txt --model smollm2-135m -o results
       wordprob word-lengths scored/*.parquet --frequencies other_part.txt -o results
+      wordprob run corpus -o out --model pythia-70m && wordprob word-lengths out -o results
       wordprob word-lengths hf:google/wiki40b:en:test --max-texts 1000 --model pythia-70m -o results
     """
     from wordprob.cli.reading_times import check_extra, check_models, given_options, parse_sizes
@@ -102,7 +104,16 @@ def _aggregate(sources: Sequence[str], which: Which) -> Sums:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    from wordprob import runs
+
+    if not path.is_dir():
+        return [path]
+    if not runs.is_run(path):
+        return sorted(path.glob("*.parquet"))
+    found = runs.status(path)
+    if not found.complete:
+        click.echo(f"note: {path} is not complete: {found.done} of {found.shards} shards are there", err=True)
+    return runs.finished(path, partial=True)
 
 
 def _score(sources: Sequence[str], which: Which, options: dict[str, Any]) -> Sums:

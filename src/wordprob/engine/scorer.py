@@ -24,8 +24,11 @@ from wordprob.types import Document, Floats, LanguageModel, Scores, Word, WordDe
 Progress = Callable[[int, int], None]
 Given = Sequence[str] | Sequence[Sequence[str]]
 
-TEXTS, CHARACTERS = 2048, 1 << 20
-"""Texts on a page, and about how many characters."""
+TEXTS = 8192
+"""Texts on a page, at most."""
+
+BATCHES = 128
+"""Characters on a page, about, for each token that the model takes at a time: some thirty batches."""
 
 BEHIND = 2
 """Pages that may wait to be put together."""
@@ -98,7 +101,7 @@ class Scorer:
         _check_extras(extras)
         documents = _documents(texts, ids)
         rule, located = _definition(words, documents)
-        cut = list(plan.pages((len(d.text) for d in documents), TEXTS, CHARACTERS))
+        cut = self._pages([len(d.text) for d in documents])
         parts = [Part(documents[c], None if located is None else located[c]) for c in cut]
         settings = Settings(self._start, self._room, min_context, bool(extras))
         scored = self._score(rule, parts, parts, settings, extras, progress, readers)
@@ -142,7 +145,7 @@ class Scorer:
         rest = _documents(continuations, ids)
         rule = words_module.define(words)
         joined = [_join(context, part.text, separator) for part in rest]
-        cut = list(plan.pages((len(text) for text, _ in joined), TEXTS, CHARACTERS))
+        cut = self._pages([len(text) for text, _ in joined])
         whole = [Document(part.id, text) for part, (text, _) in zip(rest, joined, strict=True)]
         parts = [Part(whole[c], begins=[begin for _, begin in joined[c]]) for c in cut]
         rows = [Part(rest[c]) for c in cut]
@@ -175,6 +178,11 @@ class Scorer:
                 for early in finished[-BEHIND - 1 : -BEHIND]:
                     early.result()
         return [page.result() for page in finished]
+
+    def _pages(self, lengths: Sequence[int]) -> list[slice]:
+        """Cut texts into pages: large for a model that takes much at a time, so that little is padded."""
+        size = BATCHES * self.model.batch_tokens
+        return list(plan.pages(lengths, TEXTS, size, size // 16))
 
     def _reader(self, rule: WordDefinition) -> Reader:
         if rule.name not in self._readers:

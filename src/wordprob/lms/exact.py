@@ -153,6 +153,7 @@ class ExactLM:
     """
 
     max_tokens: int | None = None
+    batch_tokens = 4096
 
     def __init__(self, texts: Mapping[str, float], tokenizer: ToyTokenizer, name: str = "exact") -> None:
         self.texts = dict(texts)

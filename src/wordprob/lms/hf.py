@@ -24,7 +24,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 BUDGET = 512
 """Tokens in a batch on a CPU, padding included: more at a time takes memory and is no faster."""
-MOST = 65536
+MOST = 32768
 """Tokens in a batch on a GPU, if there is memory for so many."""
 IN_FLIGHT = 1
 """Batches that the device works on while the answers of an earlier one are read."""
@@ -120,7 +120,13 @@ class HFModel:
             left = deque([rest[k] for k in part] for part in self._batches([len(requests[n].ids) for n in rest]))
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        return plan.batches(lengths, self._budget)
+        """Cut into batches; on a GPU even a small one takes as long as half a full one."""
+        return plan.batches(lengths, self._budget, least=self._budget // 2 if self._model.device.type == "cuda" else 0)
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens run at a time."""
+        return self._budget
 
     def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
         """Return, by its longest member, each group of requests for late rows that begin alike."""
@@ -552,6 +558,13 @@ def pick_device(device: str) -> str:
     if not present[device]:
         raise OptionError(f"this machine has no {device} device that torch can use; try --device cpu.")
     return device
+
+
+def count_gpus() -> int:
+    """Return how many GPUs torch can use here."""
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def pick_dtype(dtype: str, device: str) -> Any:

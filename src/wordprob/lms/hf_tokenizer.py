@@ -60,7 +60,7 @@ class HFTokenizer:
             raise ModelError("the tokeniser has no tokens that stand for text.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave transformers behind where the tokeniser proper can do without: a process that only reads need not wait."""
+        """Leave transformers behind where the tokeniser proper can do without: a process that reads starts sooner."""
         return {**self.__dict__, "_tokenizer": None if self._backend is not None else self._tokenizer}
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:

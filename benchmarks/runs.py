@@ -1,0 +1,222 @@
+"""Corpus runs: what they survive, what they hold in memory, and what they cost beyond the scoring.
+
+    python benchmarks/runs.py killed   [--moments 20] [--engine local|ray]
+    python benchmarks/runs.py memory   --model MODEL --text TEXTS --words 10000 300000
+    python benchmarks/runs.py memory   --model exact:bow --words 10000 10000000
+    python benchmarks/runs.py speed    --model MODEL --text TEXTS [--words 20000]
+
+TEXTS has one text on each line; it is repeated until there are words enough. Without it, texts are the toy language's.
+Add --results FILE.csv to keep the rows. Memory is the peak of the process, and for several processes their sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import record
+
+import wordprob
+from wordprob import runs
+
+TOY = (
+    "She saw the mark.",
+    "the marker She saw the",
+    "She marked the marker.",
+    "She saw the mark",
+    "the mark saw the mark",
+    "saw She saw the marker",
+)
+
+
+def corpus(path: Path, words: int, text: str | None, sentences: int = 1) -> int:
+    """Write texts of so many words in all, one a line; return how many words there are.
+
+    Toy texts of many sentences have no probability, but they are scored all the same, and faster.
+    """
+    rng, count = random.Random(0), 0
+    if text:
+        lines = [line for line in Path(text).read_text(encoding="utf-8").split("\n") if line.strip()]
+        stream = itertools.cycle(lines)
+    else:
+        stream = (" ".join(rng.choices(TOY, k=sentences)) for _ in itertools.count())
+    with path.open("w", encoding="utf-8") as file:
+        while count < words:
+            line = next(stream)
+            count += len(line.split())
+            file.write(line + "\n")
+    return count
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "wordprob", "run", *map(str, arguments)]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    marks = [json.loads(path.read_text()) for path in sorted((folder / "done").glob("*.json"))]
+    return {name: (folder / name).read_bytes() for mark in marks for name in mark["files"]}
+
+
+# --- killed ----------------------------------------------------------------------------------------------------------
+
+
+def killed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
+    """Kill runs at random moments until there were enough, resume them, and compare with a run left alone."""
+    text, rng = home / "corpus.txt", random.Random(given.seed)
+    corpus(text, given.words[0], given.text)
+    options = ["--model", given.model, "--threads", 1, "--shard-texts", 60]
+    engine = ["--engine", "ray", "--workers", 2] if given.engine == "ray" else []
+    begin = time.perf_counter()
+    subprocess.run(command(text, *options, *engine, "-o", home / "reference"), check=True, capture_output=True)
+    longest, reference = time.perf_counter() - begin, files(home / "reference")
+    deaths = rounds = whole = 0
+    while deaths < given.moments:
+        folder = home / f"out{rounds}"
+        process = subprocess.Popen(command(text, *options, *engine, "-o", folder), stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0, longest))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            deaths += 1
+        process.wait()
+        last = deaths == given.moments
+        if last:
+            subprocess.run(command(text, *options, *engine, "-o", folder), check=True, capture_output=True)
+        if (folder / "manifest.json").exists() and runs.status(folder).complete:
+            whole += files(folder) == reference
+            rounds += 1
+    return [{"what": "killed", "engine": given.engine, "kills": deaths, "runs": rounds, "identical_runs": whole}]
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def memory(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
+    """Measure the peak memory of runs over corpora of several sizes."""
+    rows: list[dict[str, object]] = []
+    for words in given.words:
+        text, folder = home / f"{words}.txt", home / f"out{words}"
+        count = corpus(text, words, given.text, sentences=40)
+        options = ["--model", given.model, "--threads", given.threads, "--shard-characters", given.shard_characters]
+        begin = time.perf_counter()
+        peak = _peak(command(text, *options, "-o", folder))
+        seconds = time.perf_counter() - begin
+        found = runs.status(folder)
+        assert found.complete
+        assert found.words == count
+        row = {"what": "memory", "model": Path(given.model).name, "words": count, "shards": found.shards}
+        rows.append({**row, "peak_mib": round(peak / 1024), "seconds": round(seconds, 1)})
+        print(rows[-1], flush=True)
+        shutil.rmtree(folder)
+        text.unlink()
+    return [{**row, "ratio_to_smallest": round(row["peak_mib"] / rows[0]["peak_mib"], 3)} for row in rows]
+
+
+def _peak(argv: list[str]) -> int:
+    """Run a command in a process of its own, whose children's peak is the command's; return kibibytes."""
+    reader = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL); "
+    reader += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", reader, *argv], check=True, capture_output=True, text=True)
+    return int(done.stdout) if sys.platform != "darwin" else int(done.stdout) // 1024
+
+
+# --- speed -----------------------------------------------------------------------------------------------------------
+
+
+def speed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
+    """Measure a run against the scorer alone on the same texts, and two workers of each engine against each other.
+
+    Times are from the first shard on to the last, so that loading a model, or starting Ray, does not count.
+    """
+    text = home / "corpus.txt"
+    count = corpus(text, given.words[0], given.text)
+    settings = {"model": given.model, "threads": given.threads, "shard_characters": given.shard_characters}
+    alone = _alone(text, settings)
+    rows = [{"way": "scorer alone", "words_per_s": round(count / alone)}]
+    ways = {
+        "local, 1 worker": {},
+        "local, 2 workers": {"workers": 2},
+        "ray, 2 workers": {"engine": "ray", "workers": 2},
+    }
+    for n, (way, how) in enumerate(ways.items()):
+        pace = _Pace()
+        runs.run(text, home / f"out{n}", **settings, **how, watch=pace)
+        rows.append({"way": way, "words_per_s": round(pace.words_per_second)})
+        print(rows[-1], flush=True)
+    first = rows[0]["words_per_s"]
+    base = {"what": "speed", "model": Path(given.model).name, "words": count, "threads": given.threads}
+    return [{**base, **row, "ratio_to_scorer": round(row["words_per_s"] / first, 3)} for row in rows]
+
+
+def _alone(text: Path, settings: dict[str, object]) -> float:
+    """Score the same shards with the scorer and nothing else."""
+    import torch
+
+    scorer = wordprob.load(settings["model"])
+    torch.set_num_threads(int(settings["threads"]))
+    lines, held, size, batches = text.read_text(encoding="utf-8").splitlines(), [], 0, []
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= settings["shard_characters"]:
+            batches.append(held)
+            held, size = [], 0
+    scorer.score(lines[:2])
+    begin = time.perf_counter()
+    for batch in [*batches, *([held] if held else [])]:
+        scorer.score(batch)
+    return time.perf_counter() - begin
+
+
+class _Pace:
+    """Words a second between the first shard that came in and the last."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+
+    def __call__(self, progress: runs.Progress) -> None:
+        if progress.new_words and (not self._marks or progress.new_words > self._marks[-1][1]):
+            self._marks.append((time.perf_counter(), progress.new_words))
+
+    @property
+    def words_per_second(self) -> float:
+        (begin, first), (end, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (end - begin)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["killed", "memory", "speed"])
+    parser.add_argument("--model", default="exact:bow")
+    parser.add_argument("--text")
+    parser.add_argument("--words", type=int, nargs="+", default=[20_000])
+    parser.add_argument("--moments", type=int, default=20)
+    parser.add_argument("--engine", choices=["local", "ray"], default="local")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--shard-characters", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--results")
+    given = parser.parse_args()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    with tempfile.TemporaryDirectory() as home:
+        rows = {"killed": killed, "memory": memory, "speed": speed}[given.what](given, Path(home))
+    rows = [{**row, **record.surroundings()} for row in rows]
+    for row in rows:
+        print(row)
+    print("this process:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "MiB")
+    if given.results:
+        record.save(rows, given.results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Engines: who scores the shards. Each takes shards and yields what became of them, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Protocol
+
+from wordprob.runs.scoring import Outcome, Tick, Work
+from wordprob.runs.settings import Execution
+from wordprob.runs.shards import Shard
+
+ATTEMPTS = 2
+"""How often a shard is tried: when its worker dies, once more."""
+
+HOMES = {
+    "local": "wordprob.runs.engines.local:Local",
+    "processes": "wordprob.runs.engines.processes:Processes",
+    "ray": "wordprob.runs.engines.ray:Ray",
+}
+
+
+class Engine(Protocol):
+    """Scores shards."""
+
+    def results(self, work: Work, shards: Sequence[Shard], tick: Tick | None = None) -> Iterator[Outcome]:
+        """Yield one outcome for each shard; ``tick`` is told, where it can be, how many texts of a shard are done."""
+
+
+def open_engine(how: Execution) -> Engine:
+    """Return the engine that was asked for; what it needs must be there."""
+    name = "processes" if how.engine == "local" and (how.workers > 1 or how.gpus_per_worker) else how.engine
+    module, kind = HOMES[name].split(":")
+    engine: Engine = getattr(import_module(module), kind)(how)
+    return engine

@@ -1,0 +1,224 @@
+"""Texts out of files of every kind: the same texts and ids, from any record on, whatever is wrong with some."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wordprob.errors import InputError, OptionError
+from wordprob.records import Reading, Source, find, read, source_of
+
+ROWS = [
+    ("a", "She saw the mark."),
+    ("b", 'a "quoted"\ntext, with commas\tand\ttabs'),
+    ("c", "naïve 日本語 😀"),
+    ("d", ""),
+    ("e", "NA"),
+]
+PACK = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+
+
+def delimited(separator: str) -> bytes:
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=separator)
+    writer.writerows([("id", "text"), *ROWS])
+    return file.getvalue().encode()
+
+
+def write(tmp_path, kind: str, packing: str = ""):
+    path = tmp_path / f"corpus.{kind}{packing}"
+    if kind == "parquet":
+        table = pa.table({"id": [i for i, _ in ROWS], "text": [t for _, t in ROWS], "other": [1] * len(ROWS)})
+        pq.write_table(table, path, row_group_size=2)
+        return path
+    data = {
+        "jsonl": lambda: "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in ROWS).encode(),
+        "csv": lambda: delimited(","),
+        "tsv": lambda: delimited("\t"),
+        "txt": lambda: "".join(t.replace("\n", " ") + "\n" for _, t in ROWS).encode(),
+    }[kind]()
+    path.write_bytes(PACK[packing](data))
+    return path
+
+
+WAYS = [*((kind, packing) for kind in ("txt", "jsonl", "csv", "tsv") for packing in PACK), ("parquet", "")]
+
+
+@pytest.mark.parametrize(("kind", "packing"), WAYS)
+def test_every_format(tmp_path, kind, packing):
+    (source,) = find([write(tmp_path, kind, packing)])
+    how = Reading(id_column=None if kind == "txt" else "id")
+    places = list(read(source, how))
+    expected = [text.replace("\n", " ") if kind == "txt" else text for _, text in ROWS]
+    assert [record.text for record, _ in places] == expected
+    assert [record.number for record, _ in places] == [1, 2, 3, 4, 5]
+    names = [f"{source.name}:{n}" for n in range(1, 6)] if kind == "txt" else [name for name, _ in ROWS]
+    assert [record.id for record, _ in places] == names
+    for n in range(1, 6):  # read on from every record, by its number and byte
+        assert list(read(source, how, n, places[n - 1][1])) == places[n:]
+        assert [record for record, _ in read(source, how, n)] == [record for record, _ in places[n:]]
+
+
+def test_whole_files(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "b.md").write_text("three")
+    found = [list(read(source, Reading())) for source in find([tmp_path], whole_file=True)]
+    assert [(r.id, r.text) for ((r, _),) in found] == [("a.txt", "one\ntwo\n"), ("b.md", "three")]
+    ((record, _),) = read(Source("a.txt", str(tmp_path / "a.txt"), "whole"), Reading(max_characters=1))
+    assert record.problem == "too long"
+
+
+# --- what is wrong with a record -------------------------------------------------------------------------------------
+
+
+def problems(path, **how):
+    return [(r.number, r.problem) for r, _ in read(source_of(path), Reading(**how)) if r.problem]
+
+
+def texts(path, **how):
+    return [r.text for r, _ in read(source_of(path), Reading(**how)) if not r.problem]
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfgood\r\nbad \xe9\r\ngood\n\xff\xfe")
+    assert problems(path) == [(2, "encoding"), (4, "encoding")]
+    assert texts(path) == ["good", "good"]
+    (bad,) = [r for r, _ in read(source_of(path), Reading()) if r.number == 2]
+    assert bad.reason == "not UTF-8: byte 4 of the record is 0xE9"
+
+
+def test_lines_that_do_not_fit_into_memory(tmp_path, monkeypatch):
+    """A longer line is passed over in pieces, and what comes after it is read."""
+    from wordprob.records import formats
+
+    monkeypatch.setattr(formats, "PIECE", 100)
+    path = tmp_path / "a.txt"
+    path.write_text("one\n" + "x" * 10_000 + "\ntwo\n" + "y" * 10_000)
+    assert problems(path, max_characters=50) == [(2, "too long"), (4, "too long")]
+    assert texts(path, max_characters=50) == ["one", "two"]
+    places = list(read(source_of(path), Reading(max_characters=50)))
+    assert list(read(source_of(path), Reading(max_characters=50), 2, places[1][1])) == places[2:]
+    (tmp_path / "a.csv").write_text("text\none\n" + "x" * 10_000 + '\ntwo\n"' + "y\n" * 60 + '"\n')
+    found = problems(tmp_path / "a.csv", max_characters=50)
+    assert found[:2] == [(2, "too long"), (4, "too long")]
+    assert texts(tmp_path / "a.csv", max_characters=50)[:2] == ["one", "two"]
+
+
+def test_rows_that_are_none(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "x"}\n{\n[1]\n{"txt": "y"}\n{"text": 3}\n{"text": null}\n\n{"text": "\\ud800"}\n{"text": "z"}\n'
+    )
+    assert problems(path) == [
+        (2, "format"), (3, "format"), (4, "format"), (5, "format"), (6, "empty"), (8, "encoding"),
+    ]  # fmt: skip
+    assert texts(path) == ["x", "", "z"]
+    (tmp_path / "a.csv").write_bytes(b"id,text\n1,x\n2\n,y\n4,\xe9\n5,z\n")
+    assert problems(tmp_path / "a.csv", id_column="id") == [(2, "format"), (3, "id"), (4, "encoding")]
+
+
+def test_a_file_that_breaks_off(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    rng = random.Random(0)
+    whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    places = [record for record, _ in read(source_of(path), Reading())]
+    assert len(places) > 1000
+    assert places[-1].problem == "file"
+    assert "cannot be read on" in places[-1].reason
+
+
+@pytest.mark.parametrize("kind", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "parquet"])
+def test_a_file_that_is_damaged(tmp_path, kind):
+    rng = random.Random(0)
+    rows = [str(rng.random()) for _ in range(20_000)]
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": rows}), path, row_group_size=1000, compression="zstd", use_dictionary=False)
+    else:
+        data = "".join(json.dumps({"text": row}) + "\n" for row in rows).encode()
+        path.write_bytes(PACK[kind.removeprefix("jsonl")](data))
+    data = bytearray(path.read_bytes())
+    for n in range(len(data) // 2, len(data) // 2 + 400):
+        data[n] ^= 0x55
+    path.write_bytes(data)
+    found = [record for record, _ in read(source_of(path), Reading())]
+    assert found[-1].problem == "file"
+    assert [record.text for record in found[:50]] in (rows[:50], [""]), "what comes before the damage is read"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_is_not_there(tmp_path, kind):
+    path = write(tmp_path, kind)
+    with pytest.raises(InputError, match=r"has no column 'txt'. Did you mean text\? Choose one with --text-column"):
+        list(read(source_of(path), Reading("txt")))
+    with pytest.raises(InputError, match="--id-column"):
+        list(read(source_of(path), Reading("text", "number")))
+
+
+# --- what is found ---------------------------------------------------------------------------------------------------
+
+
+def test_folders_globs_and_names(tmp_path, monkeypatch):
+    for name in ("b/two.txt", "b/one.jsonl.gz", "a/three.parquet", "a/.hidden.txt", "a/picture.png", ".git/x.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = find([tmp_path])
+    assert [source.name for source in found] == ["a/three.parquet", "b/one.jsonl.gz", "b/two.txt"]
+    assert [source.kind for source in found] == ["parquet", "jsonl", "lines"]
+    assert [source.compression for source in found] == ["", ".gz", ""]
+    assert find([f"{tmp_path}/**/*.txt"])[0].name == "two.txt"
+    twice = find([tmp_path / "b/two.txt", tmp_path / "b"])
+    assert [source.name for source in twice] == ["two.txt", "one.jsonl.gz"], "each file once, where it is first named"
+    monkeypatch.chdir(tmp_path / "b")
+    assert find(["two.txt", "../a/three.parquet"])[0].name == "b/two.txt", "the same name from everywhere"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("nowhere.txt", "no such file: nowhere.txt"),
+        ("*.nothing", "nothing that matches"),
+        (".", "no file whose ending says"),
+    ],
+)
+def test_nothing_found(tmp_path, monkeypatch, given, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        find([given])
+
+
+def test_unknown_endings(tmp_path):
+    (tmp_path / "a.pdf").touch()
+    (tmp_path / "a.parquet.gz").touch()
+    with pytest.raises(OptionError, match="--whole-file"):
+        find([tmp_path / "a.pdf"])
+    with pytest.raises(OptionError, match="compressed inside"):
+        find([tmp_path / "a.parquet.gz"])
+
+
+def test_a_data_set_by_name(tmp_path):
+    pytest.importorskip("datasets", reason="needs datasets: pip install datasets")
+    write(tmp_path, "jsonl").rename(tmp_path / "train.jsonl")
+    (source,) = find([f"hf:{tmp_path}:train"])
+    places = list(read(source, Reading(id_column="id")))
+    assert [(record.id, record.text) for record, _ in places] == ROWS
+    assert list(read(source, Reading(id_column="id"), 3)) == places[3:]
+    with pytest.raises(InputError, match="has no column 'nope'"):
+        list(read(source, Reading("nope")))
