@@ -30,7 +30,9 @@ HOW = ("engine", "workers", "gpus_per_worker", "strict", "ray_address")
 @click.option(
     "-w", "--words", default="whitespace", show_default=True, help="whitespace, punctuation or regex:PATTERN."
 )
-@click.option("-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True)
+@click.option(
+    "-u", "--unit", type=click.Choice(list(UNITS)), default="bits", show_default=True, help="Unit of surprisal."
+)
 @click.option(
     "--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context."
 )
@@ -40,7 +42,13 @@ HOW = ("engine", "workers", "gpus_per_worker", "strict", "ray_address")
 @click.option("--max-characters", default=1_000_000, show_default=True, help="Longer texts are not scored.")
 @click.option("--shard-texts", default=2000, show_default=True, help="Texts in a shard, at most.")
 @click.option("--shard-characters", default=250_000, show_default=True, help="A shard with so many is full.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Who does the work: processes here, or Ray.",
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Copies of the model.")
 @click.option("--gpus-per-worker", type=float, default=0.0, help="GPUs of each worker; 0.5 lets two share one.")
 @click.option("--threads", type=click.IntRange(min=1), help="Processor threads of each worker; cores / workers.")

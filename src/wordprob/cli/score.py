@@ -78,10 +78,10 @@ def score(
       wordprob score novel.txt --whole-file --model gpt2-small -o novel.parquet
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
-      wordprob score stimuli.csv --text-column sentence -o scored.csv
+      wordprob score stimuli.csv --text-column sentence -o sentences.csv
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv
-      wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o scored.csv
+      wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o wide.csv
       echo "She saw the mark." | wordprob score - --format csv
 
     list:FILE gives the words themselves: one a line, a blank line between texts.
