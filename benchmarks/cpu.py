@@ -1,4 +1,4 @@
-"""What scoring costs on a CPU, against the model alone and the tokeniser alone, in the same process.
+"""What scoring costs on a CPU, against the model alone in the same process.
 
     python benchmarks/cpu.py TEXTS [results.csv]
 
@@ -15,8 +15,6 @@ import limit
 import record
 
 import wordprob
-import wordprob.types
-from wordprob import words
 
 
 def seconds(function):
@@ -35,11 +33,6 @@ def main():
     limit.bare(model, asked[:3])
     times = [(seconds(lambda: limit.bare(model, asked))[0], seconds(lambda: scorer.score(texts))[0]) for _ in range(3)]
     least, ours = (min(column) for column in zip(*times, strict=True))
-    backend = model.tokenizer._backend
-    tokenise = min(seconds(lambda: backend.encode_batch(texts, add_special_tokens=False))[0] for _ in range(5))
-    reader, rule = scorer._reader(words.Whitespace()), words.Whitespace()
-    documents = [wordprob.types.Document(n, t) for n, t in enumerate(texts)]
-    host = min(seconds(lambda: reader.read(documents, [rule.segment(t) for t in texts]))[0] for _ in range(5))
     row = {
         "texts": Path(sys.argv[1]).name,
         "model": "smollm2-135m",
@@ -48,9 +41,6 @@ def main():
         "ours_s": round(ours, 3),
         "ratio_to_limit": round(ours / least, 3),
         "tokens_per_s": round(count / ours),
-        "tokenise_s": round(tokenise, 4),
-        "host_s": round(host, 4),
-        "host_ratio": round(host / tokenise, 2),
         **record.surroundings(),
     }
     print(row)

@@ -12,14 +12,15 @@ from __future__ import annotations
 import argparse
 import time
 
-import gpu_head
-import record
-import torch
-import transformers
+if __name__ == "__main__":  # the processes that read texts load this file too, and need none of it
+    import gpu_head
+    import record
+    import torch
+    import transformers
 
-from wordprob.engine import Scorer
-from wordprob.lms.hf import HFModel
-from wordprob.lms.hf_tokenizer import load_tokenizer
+    from wordprob.engine import Scorer
+    from wordprob.lms.hf import HFModel
+    from wordprob.lms.hf_tokenizer import load_tokenizer
 
 
 def model_of(shape, tokenizer):

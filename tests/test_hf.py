@@ -80,8 +80,8 @@ def test_values_do_not_depend_on_the_batch(model):
 
 
 def test_short_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch):
-    scorer = Scorer(model)
-    expected = scorer.score(TEXTS, unit="nats").to_pandas()
+    scorer, texts = Scorer(model), [text for text in TEXTS for _ in range(4)]
+    expected = scorer.score(texts, unit="nats").to_pandas()
     run, sizes = model._batch, []
 
     def limited(requests, most=2):
@@ -91,8 +91,10 @@ def test_short_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch
         return run(requests)
 
     monkeypatch.setattr(model, "_batch", limited)
-    found = scorer.score(TEXTS, unit="nats").to_pandas()
+    monkeypatch.setattr(model, "_budget", 4096)
+    found = scorer.score(texts, unit="nats").to_pandas()
     assert max(sizes) > 2
+    assert model._budget < 4096, "smaller from then on"
     assert np.allclose(found["surprisal"], expected["surprisal"], atol=1e-4, equal_nan=True)
     monkeypatch.setattr(model, "_batch", lambda requests: limited(requests, most=0))
     with pytest.raises(ModelError, match="too little memory for one text"):
@@ -137,13 +139,16 @@ def test_late_rows_share_what_comes_before_and_equal_full_runs(model):
 
     atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
     rows = [[5, 6, 7, 8, 9, 10, 11], [5, 6, 7, 8, 9, 12], [5, 6, 7, 8, 13, 14, 15, 16]]
-    late = [Request(np.array(r), first=3, gather=((4, (7,)),)) for r in rows]
+    asked = {"gather": np.array([4]), "chosen": np.array([0]), "lists": [np.array([7])], "inspect": np.array([3, 4])}
+    late = [Request(np.array(r), first=3, **asked) for r in rows]
     found = dict(model.score(late, atoms))
-    whole = dict(model.score([Request(np.array(r)) for r in rows], atoms))
+    whole = dict(model.score([Request(np.array(r), **asked) for r in rows], atoms))
     for n, r in enumerate(rows):
         assert np.allclose(found[n].target, whole[n].target[3:], atol=1e-4)
         assert np.allclose(found[n].mass, whole[n].mass[3:], atol=1e-4)
         assert len(found[n].target) == len(r) - 4
+        assert np.allclose(found[n].gathered, whole[n].gathered, atol=1e-4)
+        assert np.allclose(found[n].entropy, whole[n].entropy, atol=1e-4)
 
 
 def test_long_texts_go_through_windows(tokenizer_of):
@@ -185,14 +190,14 @@ def test_only_a_plain_head_is_applied_to_hidden_states(tokenizer_of, kind, optio
 
 def test_gathered_ids_are_the_models_own(model):
     ids = np.arange(5, 12)
-    request = Request(ids, first=2, gather=((3, (7, 9)), (6, (4,))))
+    lists = [np.array([4]), np.array([7, 9])]
+    request = Request(ids, first=2, gather=np.array([3, 6]), chosen=np.array([1, 0]), lists=lists)
     from wordprob import vocab, words
 
     atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
     ((_, scores),) = model.score([request], atoms)
     after = dict(model.next_logprobs([ids[:4].tolist(), ids.tolist()]))
-    assert np.allclose(scores.gathered[0], after[0][[7, 9]], atol=1e-4)
-    assert np.allclose(scores.gathered[1], after[1][[4]], atol=1e-4)
+    assert np.allclose(scores.gathered, [np.logaddexp(*after[0][[7, 9]]), after[1][4]], atol=1e-4)
     assert len(scores.target) == 4
     assert scores.mass.shape == (5, len(atoms.labels))
 

@@ -64,10 +64,12 @@ class FusedHead:
             hidden, self.weight, self.bias, self.position[targets], top, total, target, rows, size, tiles,
             BLOCK_M=ROWS, BLOCK_N=TILE, **LAUNCH,
         )  # fmt: skip
-        mass = torch.full((rows, self.count), float("-inf"), dtype=torch.float32, device=hidden.device)
-        _atoms[(triton.cdiv(rows, 64),)](top, total, self.atom, mass, rows, tiles, self.count, BLOCK=64, num_warps=2)
-        normaliser = torch.logsumexp(mass, dim=-1)
-        return target - normaliser, mass - normaliser[:, None], normaliser
+        mass = torch.empty(rows, self.count, dtype=torch.float32, device=hidden.device)
+        normaliser = torch.empty_like(target)
+        _atoms[(triton.cdiv(rows, 64),)](
+            top, total, self.atom, mass, target, normaliser, rows, tiles, self.count, BLOCK=64, num_warps=2
+        )
+        return target, mass, normaliser
 
 
 @triton.jit
@@ -108,9 +110,14 @@ def _tiles(
 
 
 @triton.jit
-def _atoms(top, total, atom, mass, rows, tiles, count, BLOCK: tl.constexpr):
+def _atoms(top, total, atom, mass, target, normaliser, rows, tiles, count, BLOCK: tl.constexpr):
+    # Adds up the tiles of each atom, then all atoms, and divides by that; an atom without tokens has no tile.
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < rows
+    for k in range(0, count):
+        tl.store(mass + row.to(tl.int64) * count + k, tl.full((BLOCK,), float("-inf"), tl.float32), mask=inside)
+    peak = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)
+    whole = tl.zeros((BLOCK,), dtype=tl.float32)
     largest = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)
     added = tl.zeros((BLOCK,), dtype=tl.float32)
     current = tl.load(atom)
@@ -126,4 +133,13 @@ def _atoms(top, total, atom, mass, rows, tiles, count, BLOCK: tl.constexpr):
         bigger = tl.maximum(largest, t)
         added = added * tl.exp(largest - bigger) + s * tl.exp(t - bigger)
         largest = bigger
+        bigger = tl.maximum(peak, t)
+        whole = whole * tl.exp(peak - bigger) + s * tl.exp(t - bigger)
+        peak = bigger
     tl.store(mass + row.to(tl.int64) * count + current, largest + tl.log(added), mask=inside)
+    norm = peak + tl.log(whole)
+    tl.store(normaliser + row, norm, mask=inside)
+    tl.store(target + row, tl.load(target + row, mask=inside, other=0.0) - norm, mask=inside)
+    for k in range(0, count):
+        place = mass + row.to(tl.int64) * count + k
+        tl.store(place, tl.load(place, mask=inside, other=0.0) - norm, mask=inside)
