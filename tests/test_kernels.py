@@ -1,27 +1,48 @@
-"""The readable kernel against float64, and the fused one against the readable one."""
+"""The readable kernel and the tiled one against float64, and the fused one against the readable one."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from wordprob.kernels import head_scorer, reference
+from wordprob.kernels import head_scorer, reference, tiled
 
 
+@pytest.mark.parametrize("kernel", [reference, tiled], ids=["reference", "tiled"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("rows", "size", "vocabulary", "atoms"), [(37, 16, 101, 5), (1, 8, 3, 3), (130, 24, 1000, 12)])
-def test_the_reference_against_float64(dtype, rows, size, vocabulary, atoms):
+def test_both_against_float64(kernel, dtype, rows, size, vocabulary, atoms, monkeypatch):
+    """Odd shapes, in more tiles than one; the tiled one must do as well as the readable one."""
+    monkeypatch.setattr(tiled, "TILE", 64)
+    monkeypatch.setattr(tiled, "ROWS", 32)
     torch.manual_seed(0)
     hidden, weight = torch.randn(rows, size, dtype=dtype), torch.randn(vocabulary, size, dtype=dtype)
     bias = torch.randn(vocabulary, dtype=dtype)
     of, targets = torch.arange(vocabulary) % atoms, torch.randint(0, vocabulary, (rows,))
     exact = (hidden.double() @ weight.double().T + bias.double()).log_softmax(-1)
-    target, mass, _ = head_scorer(weight, bias, of, atoms)(hidden, targets)
+    target, mass, _ = kernel.score_hidden(hidden, weight, bias, targets, reference.membership(of, atoms))
     error = 1e-5  # whatever the weights' dtype: the products are taken in float32
     assert (target - exact[torch.arange(rows), targets]).abs().max() < error
     for k in range(atoms):
         assert (mass[:, k] - exact[:, of == k].logsumexp(-1)).abs().max() < error
     assert torch.allclose(mass.exp().sum(-1), torch.ones(rows), atol=1e-5)
+
+
+def test_the_cpu_takes_the_tiled_one(monkeypatch):
+    seen = []
+    monkeypatch.setattr(tiled, "score_hidden", lambda *given: seen.append(given))
+    head_scorer(torch.randn(5, 4), None, torch.arange(5) % 2, 2)(torch.randn(3, 4), torch.zeros(3, dtype=torch.long))
+    assert len(seen) == 1
+
+
+def test_a_logit_far_above_the_rest_is_no_trouble():
+    """An early tile far below a later one must not be lost, nor overflow."""
+    weight = torch.zeros(5000, 1)
+    weight[4999] = 300.0
+    of = (torch.arange(5000) == 4999).long()
+    _, mass, _ = tiled.score_hidden(torch.ones(1, 1), weight, None, torch.tensor([0]), reference.membership(of, 2))
+    assert mass[0, 1] == pytest.approx(0.0, abs=1e-6)
+    assert mass[0, 0] in (float("-inf"), pytest.approx(-300 + torch.log(torch.tensor(4999.0)).item(), abs=1e-3))
 
 
 def test_rows_in_pieces_are_the_rows_whole(monkeypatch):

@@ -80,7 +80,7 @@ def _with_their_set(scorer):
             return "letter" if found == "space" and opening[0] != " " else found
 
     model = scorer.model
-    narrow = type("Narrow", (), {"batch_tokens": smollm2.model.batch_tokens})()
+    narrow = type("Narrow", (), {"batch_tokens": model.batch_tokens})()
     narrow.__dict__.update(vars(model))
     tokenizer = type("Tokenizer", (), {"encode": model.tokenizer.encode})()
     tokenizer.vocabulary = dataclasses.replace(model.tokenizer.vocabulary, ends=(0,))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wordprob.kernels import reference
+from wordprob.kernels import reference, tiled
 
 if TYPE_CHECKING:
     import torch
@@ -30,9 +30,11 @@ def head_scorer(weight: torch.Tensor, bias: torch.Tensor | None, of: torch.Tenso
     """
     of = of.to(weight.device)
     members = reference.membership(of, count)
+    cpu = weight.device.type == "cpu"
 
     def slow(hidden: torch.Tensor, targets: torch.Tensor) -> Answer:
-        return reference.score_hidden(hidden, weight, bias, targets, members)
+        score = tiled.score_hidden if cpu else reference.score_hidden
+        return score(hidden, weight, bias, targets, members)
 
     return _fused(weight, bias, of, count, slow) or slow
 
