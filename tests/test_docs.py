@@ -18,7 +18,7 @@ import standin
 from conftest import SHARED
 from standin import ROOT
 from wordprob.cli import COMMANDS, cli
-from wordprob.table import COLUMNS, TEXT_COLUMNS
+from wordprob.table import COLUMNS, EXTRAS, TEXT_COLUMNS
 
 PAGES = {
     page.name: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -72,7 +72,7 @@ def test_the_generated_reference_has_every_command_and_option(name, hooks):
                 assert f"`{max(option.opts, key=len)}`" in section, f"{path} {option.opts}"
 
 
-@pytest.mark.parametrize("column", [*COLUMNS, *TEXT_COLUMNS])
+@pytest.mark.parametrize("column", [*COLUMNS, *EXTRAS, *TEXT_COLUMNS])
 def test_every_column_is_documented(column):
     assert f"| `{column}` |" in PAGES["reference.md"]
 

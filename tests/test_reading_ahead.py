@@ -115,3 +115,16 @@ def test_what_is_remembered_of_words_does_not_change_what_is_said(load_shared):
             ids = [reading.branches.ids[k] if k >= 0 else () for k in reading.branches.lists]
             told.append((reading.branches.boundaries, reading.branches.rows, ids, reading.sets.tolist()))
         assert told[0] == told[1]
+
+
+def test_a_word_without_value_has_one_reason_and_the_right_one():
+    model = wordprob.load("exact:bow")
+    frame = model.score("She She saw").to_pandas()
+    assert frame["note"].tolist() == ["", "probability zero", "what comes before it has probability zero"]
+
+
+def test_without_a_start_token_that_is_the_reason(load_shared):
+    model = wordprob.load(shared("models/fiction-bow"), bos="none")
+    frame = model.score("She saw it").to_pandas()
+    assert frame["note"].tolist() == ["no start-of-text token: choose one with bos", "", ""]
+    assert frame["surprisal"].isna().tolist() == [True, False, False]

@@ -30,6 +30,9 @@ TEXTS = 8192
 BATCHES = 128
 """Characters on a page, about, for each token that the model takes at a time: some thirty batches."""
 
+TOGETHER = 1 << 20
+"""Characters of whole texts that share a context, on a page: the context is run once for each."""
+
 BEHIND = 2
 """Pages that may wait to be put together."""
 
@@ -145,7 +148,7 @@ class Scorer:
         rest = _documents(continuations, ids)
         rule = words_module.define(words)
         joined = [_join(context, part.text, separator) for part in rest]
-        cut = self._pages([len(text) for text, _ in joined])
+        cut = list(plan.pages((len(text) for text, _ in joined), TEXTS, TOGETHER))
         whole = [Document(part.id, text) for part, (text, _) in zip(rest, joined, strict=True)]
         parts = [Part(whole[c], begins=[begin for _, begin in joined[c]]) for c in cut]
         rows = [Part(rest[c]) for c in cut]
@@ -309,14 +312,14 @@ class Scorer:
             if share > UNDECIDED:
                 word = boundary - reading.text_of(boundary) - 1
                 reading.note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
+        if self._start is None:
+            for word in np.flatnonzero(reading.local == 0).tolist():
+                reading.note(word, NO_START)
         for word in np.flatnonzero(np.isposinf(corrected)).tolist():
             reading.note(word, "probability zero")
         for word in np.flatnonzero(np.isnan(corrected)).tolist():
             if word not in reading.notes:
                 reading.note(word, "what comes before it has probability zero")
-        if self._start is None:
-            for word in np.flatnonzero(reading.local == 0).tolist():
-                reading.note(word, NO_START)
         return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in reading.notes.items()}
 
 
