@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from wordprob import runs
+
 TEXTS = (
     "She saw the mark.",
     "the marker She saw the",
@@ -84,6 +86,29 @@ def kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float) -> 
     return not over
 
 
+def survives(
+    command: tuple[object, ...],
+    engine: tuple[object, ...],
+    moments: int,
+    longest: float,
+    home: Path,
+    reference: Path,
+) -> None:
+    """Kill at random moments, a new folder whenever a run got through, and judge every run that came to its end."""
+    rng, killed, finished = random.Random(moments), 0, 0
+    while killed < moments:
+        folder = home / f"out{finished}"
+        if kill_after(start(*command, *engine, "-o", folder), folder, rng.uniform(0, longest)):
+            killed += 1
+        elif runs.status(folder).complete:
+            same_run(folder, reference)
+            finished += 1
+    again = ("--resume", folder) if (folder / "manifest.json").exists() else (*command, "-o", folder)
+    code, said = finish(*again, *engine)
+    assert code == 0, said
+    same_run(folder, reference)
+
+
 POISON = """
 import os, signal
 import wordprob.lms.exact as exact
@@ -100,11 +125,23 @@ def encode(self, texts, real=exact.ToyTokenizer.encode):
 
 exact.ToyTokenizer.encode = encode
 """
-"""Put where Python finds it at its start: a tokeniser that kills its process when it meets a certain word."""
+"""A tokeniser that kills its process when it meets a certain word."""
+
+DELAY = """
+import time
+import wordprob.lms.exact as exact
+
+def encode(self, texts, real=exact.ToyTokenizer.encode):
+    time.sleep(0.2)
+    return real(self, texts)
+
+exact.ToyTokenizer.encode = encode
+"""
+"""A tokeniser that takes its time, so that a run is not over before something is done to it."""
 
 
-def poisoned(home: Path) -> Path:
-    """Return a directory for ``PYTHONPATH`` that holds the poison."""
+def at_start(home: Path, code: str) -> Path:
+    """Return a directory for ``PYTHONPATH`` that makes every Python run this at its start."""
     home.mkdir(exist_ok=True)
-    (home / "sitecustomize.py").write_text(POISON)
+    (home / "sitecustomize.py").write_text(code)
     return home

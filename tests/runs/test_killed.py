@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from runs_helpers import finish, kill_after, poisoned, same_run, start, toy_corpus
+from runs_helpers import DELAY, POISON, at_start, finish, same_run, start, survives, toy_corpus
 
 from wordprob import runs
 
@@ -30,34 +29,21 @@ def reference(corpus, tmp_path_factory):
     return folder
 
 
-def _survives(command, moments, longest, tmp_path, reference, seed):
-    """Kill at random moments, a new folder whenever a run got through, and judge every run that came to its end."""
-    rng = random.Random(seed)
-    killed = finished = 0
-    while killed < moments:
-        folder = tmp_path / f"out{finished}"
-        if kill_after(start(*command, "-o", folder), folder, rng.uniform(0, longest)):
-            killed += 1
-        elif runs.status(folder).complete:
-            same_run(folder, reference)
-            finished += 1
-    code, said = finish("--resume", folder) if (folder / "manifest.json").exists() else finish(*command, "-o", folder)
-    assert code == 0, said
-    same_run(folder, reference)
-
-
 def test_one_process(corpus, reference, tmp_path):
-    command = (corpus, *TOY, "--shard-texts", 20)
-    _survives(command, MOMENTS, 1.5, tmp_path, reference, seed=1)
+    survives((corpus, *TOY, "--shard-texts", 20), (), MOMENTS, 1.5, tmp_path, reference)
 
 
 def test_several_processes(corpus, reference, tmp_path):
-    command = (corpus, *TOY, "--shard-texts", 20, "--workers", 2)
-    _survives(command, 20 - MOMENTS, 2.5, tmp_path, reference, seed=2)
+    survives((corpus, *TOY, "--shard-texts", 20), ("--workers", 2), 20 - MOMENTS, 2.5, tmp_path, reference)
+
+
+def _slowly(corpus, tmp_path):
+    command = (corpus, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
+    return start(*command, python_path=at_start(tmp_path / "site", DELAY))
 
 
 def test_workers_of_a_killed_run_end(corpus, tmp_path):
-    process = start(corpus, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
+    process = _slowly(corpus, tmp_path)
     workers = _children(process.pid, 2)
     process.kill()
     process.communicate()
@@ -69,7 +55,7 @@ def test_workers_of_a_killed_run_end(corpus, tmp_path):
 
 
 def test_killed_workers_are_replaced(corpus, reference, tmp_path):
-    process = start(corpus, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
+    process = _slowly(corpus, tmp_path)
     for worker in _children(process.pid, 2):
         time.sleep(0.3)
         os.kill(worker, signal.SIGKILL)
@@ -113,7 +99,7 @@ def test_a_shard_is_redone_once(with_poison, tmp_path, monkeypatch):
     """The worker dies of its shard the first time, not the second."""
     monkeypatch.setenv("POISON_ONCE", str(tmp_path / "died"))
     command = (with_poison, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
-    code, said = finish(*command, python_path=poisoned(tmp_path / "site"))
+    code, said = finish(*command, python_path=at_start(tmp_path / "site", POISON))
     assert (tmp_path / "died").exists()
     assert code == 0, said
     runs.run(with_poison, tmp_path / "reference", model="exact:bow", threads=1, shard_texts=20)
@@ -122,7 +108,7 @@ def test_a_shard_is_redone_once(with_poison, tmp_path, monkeypatch):
 
 def test_but_not_twice(with_poison, tmp_path):
     command = (with_poison, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
-    code, said = finish(*command, python_path=poisoned(tmp_path / "site"))
+    code, said = finish(*command, python_path=at_start(tmp_path / "site", POISON))
     assert code == 1
     assert "shard 5: its worker was killed (signal 9), perhaps because memory ran out" in said
     found = runs.status(tmp_path / "out")
@@ -134,7 +120,7 @@ def test_but_not_twice(with_poison, tmp_path):
 
 
 def test_a_scheduler_that_asks_politely(corpus, reference, tmp_path):
-    process = start(corpus, *TOY, "--shard-texts", 20, "--workers", 2, "-o", tmp_path / "out")
+    process = _slowly(corpus, tmp_path)
     _children(process.pid, 2)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 
 import pytest
-from runs_helpers import finish, kill_after, poisoned, same_run, start, toy_corpus
+from runs_helpers import POISON, at_start, finish, same_run, survives, toy_corpus
 
 from conftest import shared
 from wordprob import runs
@@ -33,14 +32,7 @@ def reference(corpus, tmp_path_factory):
 
 
 def test_killed_at_random_moments(corpus, reference, tmp_path):
-    rng, killed, folder = random.Random(3), 0, tmp_path / "out"
-    command = (corpus, *TOY, *RAY, "--shard-texts", 60, "-o", folder)
-    while killed < 3:
-        assert kill_after(start(*command), folder, rng.uniform(4, 9)), "the run was over too early to be killed"
-        killed += 1
-    code, said = finish("--resume", folder, *RAY)
-    assert code == 0, said
-    same_run(folder, reference)
+    survives((corpus, *TOY, "--shard-texts", 60), RAY, 3, 9, tmp_path, reference)
 
 
 def test_the_same_bytes_on_a_real_model(tmp_path, monkeypatch):
@@ -60,11 +52,11 @@ def test_a_worker_that_dies(corpus, tmp_path, monkeypatch):
     lines[105] = "She saw the poison"
     (tmp_path / "poisoned.txt").write_text("\n".join(lines))
     command = (tmp_path / "poisoned.txt", *TOY, *RAY, "--shard-texts", 20, "-o", tmp_path / "out")
-    code, said = finish(*command, python_path=poisoned(tmp_path / "site"))
+    code, said = finish(*command, python_path=at_start(tmp_path / "site", POISON))
     found = runs.status(tmp_path / "out")
     assert (code, found.done, found.failed) == (1, 9, {5: "its worker died 2 times"}), said
     monkeypatch.setenv("POISON_ONCE", str(tmp_path / "died"))
-    code, said = finish("--resume", tmp_path / "out", *RAY, python_path=poisoned(tmp_path / "site"))
+    code, said = finish("--resume", tmp_path / "out", *RAY, python_path=at_start(tmp_path / "site", POISON))
     assert (tmp_path / "died").exists()
     assert code == 0, said
     runs.run(tmp_path / "poisoned.txt", tmp_path / "reference", model="exact:bow", threads=1, shard_texts=20)

@@ -216,8 +216,13 @@ def wait_until_ready(server: str) -> bool:
 
 def test_a_full_line_is_told_to_come_back(start_server):
     server = start_server(timeout=3, waiting=1)
-    answers: list[int] = []
-    first = threading.Thread(target=lambda: answers.append(score(server, **NEVER)[0]))
+    answers = [503]
+
+    def ask_until_taken() -> None:
+        while answers[-1] == 503:  # one of those below may have been there before
+            answers.append(score(server, **NEVER)[0])
+
+    first = threading.Thread(target=ask_until_taken)
     first.start()
     for n in range(200):  # until the first is being scored, one waits and the next is one too many
         status, headers, text = ask_and_leave(server, n)
@@ -227,7 +232,7 @@ def test_a_full_line_is_told_to_come_back(start_server):
     assert headers["retry-after"] == "5"
     assert "busy" in json.loads(text)["error"]
     first.join()
-    assert answers == [504]
+    assert answers[-1] == 504
 
 
 def ask_and_leave(server: str, n: int):

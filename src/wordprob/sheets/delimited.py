@@ -21,6 +21,7 @@ DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
 """What may stand between cells, the likeliest first; European Excel writes semicolons into .csv files."""
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
+NEWLINE = re.compile(r"\r\n|\n|\r")
 EXCEL_HINT = re.compile(r'"?sep=(.)"?\r?\n')
 POINT, COMMA = re.compile(r"-?\d+\.\d+"), re.compile(r"-?\d+,\d+")
 
@@ -126,7 +127,7 @@ def read_delimited(data: bytes, name: str, format: str, decimal: str | None = No
     header, rows = records[0], records[1:]
     _check_widths(header, rows, name, delimiter)
     check_rows(len(rows), name)
-    ending = re.search(r"\r\n|\n|\r", text)
+    ending = NEWLINE.search(text)
     dialect = Dialect(delimiter, quoted, encoding, ending.group() if ending else "\n", decimal or ".", preamble)
     found = Delimited(name, format, dialect, header, rows)
     if decimal is None and delimiter == ";":
@@ -151,14 +152,15 @@ def _delimiter(text: str, format: str) -> str:
 def _bare_quotes(text: str, delimiter: str) -> bool:
     """Say whether quotation marks are plain characters: a TSV with a cell that is nothing but one.
 
-    Read as quoting, such a cell would swallow the lines up to the next one without a word.
+    Read as quoting, such a cell would swallow the lines up to the next one without a word. A header whose names are
+    quoted says that they are not.
     """
     if delimiter != "\t" or '"' not in text:
         return False
-    lines = [line.split("\t") for line in text.splitlines() if line]
-    if len({len(cells) for cells in lines}) > 1:
-        return False
+    lines = [line.split("\t") for line in NEWLINE.split(text) if line]
     proper = re.compile(r'"(?:[^"]|"")*"')
+    if len({len(cells) for cells in lines}) > 1 or any(proper.fullmatch(name) for name in lines[0]):
+        return False
     return any(cell.startswith('"') and not proper.fullmatch(cell) for cells in lines for cell in cells)
 
 
