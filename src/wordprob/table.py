@@ -133,8 +133,7 @@ class WordTable:
         import pandas as pd
 
         size = unit_size(unit)
-        parts = [_words(s, size) for s in scored if len(s.starts)]
-        frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({name: [] for name in COLUMNS})
+        frame = _words(scored, size) if any(len(s.starts) for s in scored) else pd.DataFrame({n: [] for n in COLUMNS})
         texts = [pd.DataFrame(_texts(s, size)) for s in scored]
         summary = pd.concat(texts, ignore_index=True) if texts else pd.DataFrame({name: [] for name in TEXT_COLUMNS})
         return cls(frame, summary, {**metadata, "unit": unit})
@@ -235,12 +234,19 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _words(scored: PageScores, size: float) -> pd.DataFrame:
+def _words(scored: Sequence[PageScores], size: float) -> pd.DataFrame:
     """Return a row for each word; strings go from buffer to buffer, never one by one."""
     import pyarrow as pa
 
+    frame: pd.DataFrame = pa.concat_tables([pa.table(_columns(page, size)) for page in scored]).to_pandas()
+    ids = _ids([document for page in scored for document in page.documents])
+    frame.insert(0, "text_id", np.repeat(ids, np.concatenate([page.counts for page in scored])))
+    return frame
+
+
+def _columns(scored: PageScores, size: float) -> dict[str, Any]:
     count = len(scored.starts)
-    columns = {
+    return {
         "word_id": np.arange(count) - np.repeat(offsets(scored.counts)[:-1], scored.counts),
         "word": _strings(scored.data, *scored.spans),
         "start": scored.starts,
@@ -254,9 +260,6 @@ def _words(scored: PageScores, size: float) -> pd.DataFrame:
         **{name: values / size if name in MEASURED else values for name, values in scored.extras.items()},
         "note": _notes(scored.notes, count),
     }
-    frame: pd.DataFrame = pa.table(columns).to_pandas()
-    frame.insert(0, "text_id", np.repeat(_ids(scored.documents), scored.counts))
-    return frame
 
 
 def _ids(documents: Sequence[Document]) -> Any:

@@ -72,7 +72,11 @@ def prepare(reader: Reader, part: Part, settings: Settings) -> Ready:
 def head(reading: Reading, text: int, window: plan.Window, row: int, start: int | None) -> Ints:
     """Return what the model sees before a row of a text: the start token and the window's tokens."""
     ids = reading.tokens_of(text)[window.low : row]
-    return ids if start is None else np.concatenate([[start], ids])
+    if start is None:
+        return ids
+    found = np.empty(len(ids) + 1, dtype=ids.dtype)
+    found[0], found[1:] = start, ids
+    return found
 
 
 def _windows(reading: Reading, text: int, settings: Settings) -> list[plan.Window]:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from operator import attrgetter
 
 import numpy as np
@@ -25,6 +26,8 @@ from wordprob.types import (
     Tokenizer,
     Tokens,
     WordDefinition,
+    offsets,
+    stretches,
 )
 
 SHARED = "a token crosses the word's boundary"
@@ -80,6 +83,14 @@ class Branches:
         self.rows.append(row)
         self.lists.append(self._number(first) if first else NOWHERE)
 
+    def add_all(self, boundaries: Ints, rows: Ints, lists: Ints, firsts: Sequence[tuple[int, ...]]) -> None:
+        """Add many: ``lists`` says by which of ``firsts`` each leaves."""
+        used, which = np.unique(lists, return_inverse=True)
+        numbers = np.array([self._number(firsts[k]) for k in used.tolist()], dtype=np.int64)
+        self.boundaries += boundaries.tolist()
+        self.rows += rows.tolist()
+        self.lists += numbers[which].tolist()
+
     def _number(self, first: tuple[int, ...]) -> int:
         found = self.numbers.get(id(first))
         if found is None:
@@ -99,8 +110,13 @@ NOWHERE = -1
 SEEN = 8
 """Bytes at a word's end by which it is known again."""
 
-Look = tuple[int, int, bool, int, int]
-"""By what a word is known again: its last bytes, how many, whether they follow a seam, its last tokens."""
+Look = bytes
+"""By what a word is known again: its last bytes, whether they follow a seam, how many they are, its last tokens.
+
+Five numbers in one string, since a tuple for every word would keep Python's collector busy; ``NEW`` if it is not known
+again.
+"""
+NEW = b""
 
 
 @dataclass
@@ -218,12 +234,12 @@ class Reading:
         """Put a reason beside a word."""
         self.notes.setdefault(word, []).append(reason)
 
-    def without(self, word: int, reason: str) -> None:
-        """Give up the boundary after a word, and tell the words on both sides of it why."""
-        self.missing[self.after[word]] = True
-        self.note(word, reason)
-        if word + 1 < self.alignment.words[self.alignment.owner[word] + 1]:
-            self.note(word + 1, reason)
+    def without(self, words: Ints, reason: str) -> None:
+        """Give up the boundaries after words, and tell the words on both sides of each why."""
+        self.missing[self.after[words]] = True
+        within = words + 1 < self.alignment.words[self.alignment.owner[words] + 1]
+        for word in np.concatenate([words, words[within] + 1]).tolist():
+            self.note(word, reason)
 
 
 class Reader:
@@ -313,10 +329,9 @@ class Reader:
 
     def _settle(self, reading: Reading, tokens: Sequence[Tokens], own: bool) -> None:
         """Settle what ends each word, and make sure that what really follows it is counted."""
-        alignment, text = reading.alignment, reading.page.text
+        alignment = reading.alignment
         reading.sets[reading.first] = self._starts(reading)
-        for word in np.flatnonzero(alignment.cuts == Cut.SHARED).tolist():
-            reading.without(word, SHARED)
+        reading.without(np.flatnonzero(alignment.cuts == Cut.SHARED), SHARED)
         clean = np.flatnonzero(alignment.cuts == Cut.CLEAN)
         reading.sets[reading.after[clean]] = self._ending(reading, clean)
         for word in np.flatnonzero(alignment.cuts == Cut.EMPTY).tolist():
@@ -324,14 +339,18 @@ class Reader:
             if word not in reading.notes:
                 reading.note(word, EMPTY)
         for word in clean[self._outside(reading, clean)].tolist():
-            before = text[max(0, reading.starts[word] - LEFT) : reading.starts[word]]
-            opening = self._rule.label(text[reading.ends[word] : reading.ends[word] + 2])
-            if own and not self._rule.boundaries(before, text[reading.starts[word] : reading.ends[word]], [opening]):
-                reading.without(word, NO_RULE)
+            if own and not self._rule_ends(reading, word):
+                reading.without(np.array([word]), NO_RULE)
             else:
                 d = int(reading.alignment.owner[word])
                 row = _past_character(reading, tokens, word) + int(reading.rows[reading.first[d]])
                 reading.branches.add(int(reading.after[word]), row, ())
+
+    def _rule_ends(self, reading: Reading, word: int) -> bool:
+        """Say whether the rule has a word end where it does, given the character after it."""
+        text, start, end = reading.page.text, reading.starts[word], reading.ends[word]
+        opening = self._rule.label(text[end : end + 2])
+        return bool(self._rule.boundaries(text[max(0, start - LEFT) : start], text[start:end], [opening]))
 
     def _starts(self, reading: Reading) -> Ints:
         """Return what each text can begin with."""
@@ -389,17 +408,17 @@ class Reader:
     def _spell(self, reading: Reading) -> None:
         """Find the words that could have been written otherwise; those that look alike are asked about once."""
         chosen = self._may_differ(reading)
-        looks = _looks(reading, chosen, self._speller.adjacent) if self._speller.has_seams else [None] * len(chosen)
-        known = [self._seen.get(look) if look is not None else None for look in looks]
+        looks = _looks(reading, chosen, self._speller.adjacent) if self._speller.has_seams else [NEW] * len(chosen)
+        known = [self._seen.get(look) for look in looks]
         strange = [n for n, others in enumerate(known) if others is None]
         answers = self._speller.others(list(_places(reading, chosen[strange])))
         for n, others in zip(strange, answers, strict=True):
             known[n], look = others, looks[n]
-            if look is not None and others.by & (SEAM if look[2] else WHOLE):
+            if look != NEW and others.by & (SEAM if look[SEEN] else WHOLE):
                 self._seen[look] = others
-        for word, found in zip(chosen.tolist(), known, strict=True):
-            if found is not None and (found.exits or found.longer):
-                self._branch(reading, word, found)
+        there = [others is not None and bool(others.exits or others.longer) for others in known]
+        if any(there):
+            self._branch_all(reading, chosen[there], list(filter(None, compress(known, there))))
         if len(self._seen) > REMEMBERED:
             self._seen.clear()
 
@@ -411,8 +430,30 @@ class Reader:
         chosen = np.flatnonzero(open_end & ~crossed & wanted)
         return chosen[self._speller.worth_asking(reading.page, reading.ends[chosen])]
 
+    def _branch_all(self, reading: Reading, words: Ints, others: Sequence[Others]) -> None:
+        """Turn the other spellings of words into branches; those that only leave the observed path, all at once."""
+        which = np.fromiter(map(id, others), np.int64, len(others))
+        _, examples, kind = np.unique(which, return_index=True, return_inverse=True)
+        kinds = [others[n] for n in examples.tolist()]
+        plain = np.array([self._only_leave(one) for one in kinds])
+        for n in np.flatnonzero(~plain[kind]).tolist():
+            self._branch(reading, int(words[n]), others[n])
+        ways = [one.exits if simple else () for one, simple in zip(kinds, plain.tolist(), strict=True)]
+        backs = np.array([e.back for each in ways for e in each], dtype=np.int64)
+        counts = np.array([len(each) for each in ways])
+        leaving = np.repeat(words, counts[kind])
+        way = stretches(offsets(counts)[:-1][kind], counts[kind])
+        owner = reading.alignment.owner[leaving]
+        rows = reading.alignment.stops[leaving] + owner - backs[way]
+        reading.branches.add_all(leaving + owner + 1, rows, way, [e.first for each in ways for e in each])
+
+    def _only_leave(self, others: Others) -> bool:
+        """Say whether spellings end with the token by which they leave the text, wherever the word stands."""
+        ends = all(e.first and not e.rest and e.boundary is None for e in others.exits)
+        return ends and not others.longer and self._vocabulary.start is not None
+
     def _branch(self, reading: Reading, word: int, others: Others) -> None:
-        """Turn the other spellings of a word into branches off the observed path."""
+        """Turn the other spellings of one word into branches off the observed path."""
         d, stop = reading.owner_list[word], reading.stop_list[word]
         boundary = word + d + 1
         found: Sequence[Exit] = others.exits
@@ -422,7 +463,7 @@ class Reader:
             found = [*found, *exits(others.longer, following, stop - low)]
         if self._vocabulary.start is None and any(stop - e.back == reading.alignment.tokens[d] for e in found):
             reading.branches.drop(boundary)
-            reading.without(word, NO_START)
+            reading.without(np.array([word]), NO_START)
             return
         for e in found:
             reading.branches.add(boundary, stop - e.back + d, e.first)
@@ -431,7 +472,7 @@ class Reader:
                 reading.branches.follow[len(reading.branches.rows) - 1] = follow
 
 
-def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[Look | None]:
+def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[Look]:
     """Return by what words are known again, where their last few bytes and tokens settle how else they are written.
 
     That is so for a short word, and for one with a seam near its end: no token reaches over it, so
@@ -455,8 +496,9 @@ def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[L
     seen = np.where(np.arange(SEEN) >= SEEN - kept[:, None], tail, 0).astype(np.uint8).view(np.uint64)[:, 0]
     last = reading.ids[alignment.stops[words] - 1]
     previous = np.where(count == 2, reading.ids[alignment.stops[words] - 2], NOWHERE)
-    columns = [column.tolist() for column in (seen, kept, inside, last, previous)]
-    return [look if sure else None for sure, look in zip(known.tolist(), zip(*columns, strict=True), strict=True)]
+    looks = np.stack([seen, inside, kept, last, previous], axis=1, dtype="<u8", casting="unsafe")
+    found: list[Look] = looks.view(f"V{looks.itemsize * looks.shape[1]}")[:, 0].tolist()
+    return [look if sure else NEW for sure, look in zip(known.tolist(), found, strict=True)]
 
 
 def _given(page: Page, starts: Ints, ends: Ints, begins: Sequence[int]) -> Ints:

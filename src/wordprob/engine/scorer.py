@@ -30,6 +30,9 @@ TEXTS = 8192
 BATCHES = 128
 """Characters on a page, about, for each token that the model takes at a time: some thirty batches."""
 
+FIRST = 1 << 16
+"""Characters of the first page, where pages are larger: the model need not wait long for it."""
+
 TOGETHER = 1 << 20
 """Characters of whole texts that share a context, on a page: the context is run once for each."""
 
@@ -185,7 +188,7 @@ class Scorer:
     def _pages(self, lengths: Sequence[int]) -> list[slice]:
         """Cut texts into pages: large for a model that takes much at a time, so that little is padded."""
         size = BATCHES * self.model.batch_tokens
-        return list(plan.pages(lengths, TEXTS, size, size // 16))
+        return list(plan.pages(lengths, TEXTS, size, max(size // 16, FIRST)))
 
     def _reader(self, rule: WordDefinition) -> Reader:
         if rule.name not in self._readers:

@@ -15,7 +15,7 @@ from typing import Any
 from wordprob.errors import ModelError
 from wordprob.lms import hf
 from wordprob.lms.hf_model import HFModel
-from wordprob.lms.hf_tokenizer import HFTokenizer
+from wordprob.lms.hf_tokenizer import HFTokenizer, keep_imports
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -51,6 +51,7 @@ def read(
     """Return the transformers model and tokeniser in a GGUF file."""
     from transformers import AutoModelForCausalLM
 
+    keep_imports()
     where = hf.pick_device(device)
     with hf.quiet(), contextlib.redirect_stderr(io.StringIO()):
         try:

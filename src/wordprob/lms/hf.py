@@ -9,7 +9,7 @@ from typing import Any
 
 from wordprob.errors import ModelError, OptionError, UnsupportedError
 from wordprob.lms.hf_model import HFModel
-from wordprob.lms.hf_tokenizer import HFTokenizer, load_tokenizer
+from wordprob.lms.hf_tokenizer import HFTokenizer, keep_imports, load_tokenizer
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -29,6 +29,7 @@ def load(
     """Load a causal model from a hub id or a directory."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    keep_imports()
     where = pick_device(device)
     kind = pick_dtype(dtype, where)
     options: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": trust_remote_code}
