@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,35 @@ def test_late_rows_share_what_comes_before_and_equal_full_runs(model):
         assert len(found[n].target) == len(r) - 4
         assert np.allclose(found[n].gathered, whole[n].gathered, atol=1e-4)
         assert np.allclose(found[n].entropy, whole[n].entropy, atol=1e-4)
+
+
+@pytest.fixture
+def network(tokenizer_of):
+    torch.manual_seed(0)
+    config = transformers.GPTNeoXConfig(vocab_size=tokenizer_of("gpt-neox").vocabulary.size, **SIZE)
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++, which is not here")
+def test_a_compiled_model_says_the_same(network, tokenizer_of):
+    found = tokenizer_of("gpt-neox")
+    plain, fast = (HFModel(network, found, {"model": "x"}, compile=compile) for compile in (False, True))
+    expected, compiled = (Scorer(model).score(TEXTS, unit="nats").to_pandas() for model in (plain, fast))
+    assert np.allclose(compiled["surprisal"], expected["surprisal"], atol=1e-4, equal_nan=True)
+    assert fast._whole != fast._run
+
+
+@pytest.mark.parametrize(
+    ("forward", "said"),
+    [
+        (lambda **_: 1 / 0, "could not be compiled: division by zero. Leave --compile out"),
+        (lambda input_ids, **_: [torch.ones(*input_ids.shape, 32)], "does not agree with the model itself"),
+    ],
+)
+def test_a_model_that_does_not_compile(network, tokenizer_of, monkeypatch, forward, said):
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: forward)
+    with pytest.raises(ModelError, match=said):
+        HFModel(network, tokenizer_of("gpt-neox"), {"model": "x"}, compile=True)
 
 
 def test_long_texts_go_through_windows(tokenizer_of):

@@ -14,6 +14,7 @@ def load(
     bos: str | int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    compile: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Scorer:
@@ -29,14 +30,23 @@ def load(
         ``auto``, ``cpu``, ``cuda`` or ``mps``.
     dtype
         ``auto`` (float32, or the checkpoint's own on a GPU), ``float32``, ``bfloat16`` or ``float16``.
+    compile
+        Compile the model with ``torch.compile`` first. It takes a minute or so and pays on a GPU, for long runs.
     revision
         Branch, tag or commit on the hub.
     trust_remote_code
         Run code that comes with the model. Off unless asked for.
     """
-    return Scorer(
-        open_model(model, bos=bos, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code)
+    opened = open_model(
+        model,
+        bos=bos,
+        device=device,
+        dtype=dtype,
+        compile=compile,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
     )
+    return Scorer(opened)
 
 
 def model_label(model: str | Path) -> str:

@@ -30,6 +30,7 @@ def _model_options(several: bool) -> Callable[[Function], Function]:
         click.option("--bos", help="Start-of-text token, or 'none'; the document-start token by default."),
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."),
         click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16."),
+        click.option("--compile", is_flag=True, help="Compile the model first, a minute or so: faster on a GPU."),
         click.option("--revision", help="Branch, tag or commit of a model on the hub."),
         click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
     )

@@ -98,7 +98,8 @@ def score(
     stimuli.check_columns(check_models(models), shape, extras=extras)
     say(stimuli.describe(), stimuli.warnings())
     with progress(len(stimuli.layout.texts) * len(models)) as shown:
-        opening = {name: options[name] for name in ("bos", "device", "dtype", "revision", "trust_remote_code")}
+        names = ("bos", "device", "dtype", "compile", "revision", "trust_remote_code")
+        opening = {name: options[name] for name in names}
         scored = stimuli.score(
             models,
             shape=shape,

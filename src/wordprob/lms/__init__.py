@@ -51,7 +51,8 @@ def resolve(model: str | Path) -> tuple[str, str]:
 def open_model(model: str | Path = DEFAULT, **options: Any) -> LanguageModel:
     """Open a model by short name, hub id, directory or GGUF file.
 
-    Options are the backend's: ``bos``, ``device``, ``dtype``, ``revision``, ``trust_remote_code``.
+    Options are the backend's: ``bos``, ``device``, ``dtype``, ``compile``, ``revision``,
+    ``trust_remote_code``.
     """
     kind, source = resolve(model)
     module, function = BACKENDS[kind].split(":")

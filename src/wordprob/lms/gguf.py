@@ -33,12 +33,19 @@ PLAIN = ("", "default", "gpt-2", "gpt2", "olmo", "phi-2", "mpt")
 """Rules that cut as GPT-2 does, which is what the conversion assumes."""
 
 
-def load(path: str | Path, *, name: str | None = None, bos: str | int | None = None, **options: Any) -> HFModel:
+def load(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    bos: str | int | None = None,
+    compile: bool = False,
+    **options: Any,
+) -> HFModel:
     """Load a GGUF file; its weights are widened to the dtype asked for."""
     path = Path(path)
     model, tokenizer = read(path, **options)
-    found = HFModel(model, HFTokenizer(tokenizer, bos, hf.end_ids(model)), {})
-    found.metadata = hf.describe(model, name or path.name, path.name, "")
+    found = HFModel(model, HFTokenizer(tokenizer, bos, hf.end_ids(model)), {}, compile=compile)
+    found.metadata = hf.describe(model, name or path.name, path.name, "", compile)
     return found
 
 

@@ -22,6 +22,7 @@ def load(
     bos: str | int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    compile: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
     tokenizer: HFTokenizer | None = None,
@@ -44,18 +45,19 @@ def load(
         except Exception as error:
             raise _unreadable(source, error, trust_remote_code) from error
         tokenizer = tokenizer or load_tokenizer(source, bos, end_ids(model), **options)
-    found = HFModel(model.to(where), tokenizer, {})
+    found = HFModel(model.to(where), tokenizer, {}, compile=compile)
     origin = Path(source).name if Path(source).is_dir() else str(source)
     found.metadata = describe(
         model,
         origin if Path(source).is_dir() else name or origin,
         origin,
         revision or getattr(config, "_commit_hash", None) or "",
+        compile,
     )
     return found
 
 
-def describe(model: Any, name: str, source: str, revision: str) -> dict[str, str]:
+def describe(model: Any, name: str, source: str, revision: str, compiled: bool) -> dict[str, str]:
     """Return what a table should say about a model."""
     import torch
     import transformers
@@ -66,6 +68,7 @@ def describe(model: Any, name: str, source: str, revision: str) -> dict[str, str
         "revision": revision,
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
+        **({"compiled": "yes"} if compiled else {}),
         "transformers": transformers.__version__,
         "torch": str(torch.__version__),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,13 @@ class HFModel:
         Its tokeniser.
     metadata
         Where it came from.
+    compile
+        Compile what runs whole batches.
     """
 
-    def __init__(self, model: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
+    def __init__(
+        self, model: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str], *, compile: bool = False
+    ) -> None:
         self._model = model.eval()
         self._model.config.use_cache = False
         self._budget = budget(model)
@@ -58,6 +62,7 @@ class HFModel:
         self._last: tuple[Atoms, HeadScorer] | None = None
         self._head = head if self._head_is_plain(head) else None
         self._cached = self._cache_is_right()
+        self._whole = self._compiled() if compile else self._run
 
     # --- the observed path ---
 
@@ -148,7 +153,7 @@ class HFModel:
     def _batch(self, requests: Sequence[Request]) -> list[torch.Tensor]:
         """Return the states of the rows that each request asks for."""
         ids, mask = self._padded([r.ids for r in requests])
-        states = self._run(input_ids=ids, attention_mask=mask)[0]
+        states = self._whole(input_ids=ids, attention_mask=mask)[0]
         return [states[n, r.first : len(r.ids)] for n, r in enumerate(requests)]
 
     def _launch(
@@ -190,6 +195,28 @@ class HFModel:
     def _run(self, **inputs: Any) -> Any:
         """Run the model; the first output is hidden states where the head is a plain linear map, logits where not."""
         return (self._model if self._head is None else self._model.base_model)(**inputs)
+
+    def _compiled(self) -> Callable[..., Any]:
+        """Return :meth:`_run` compiled for batches of any shape, once it was seen to agree with the readable one."""
+        import torch
+
+        fast: Callable[..., Any] = torch.compile(
+            (self._model if self._head is None else self._model.base_model).forward, dynamic=True
+        )
+        ids, mask = self._padded([[3, 4, 5, 6, 7], [3, 4, 7]])
+        try:
+            with torch.inference_mode():
+                mine, plain = (
+                    fast(input_ids=ids, attention_mask=mask)[0],
+                    self._run(input_ids=ids, attention_mask=mask)[0],
+                )
+        except Exception as error:  # what a compiler says may be anything
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"the model could not be compiled: {reason}. Leave --compile out.") from error
+        mine, plain = mine[mask > 0].float(), plain[mask > 0].float()
+        if not (mine - plain).norm() <= 0.05 * plain.norm():
+            raise ModelError("the compiled model does not agree with the model itself. Leave --compile out.")
+        return fast
 
     def _masses(self, atoms: Atoms) -> HeadScorer:
         """Return what turns states and targets into numbers, for this partition of the vocabulary."""

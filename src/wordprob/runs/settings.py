@@ -22,7 +22,7 @@ class Settings:
 
     Attributes
     ----------
-    model, bos, device, dtype, revision, trust_remote_code
+    model, bos, device, dtype, compile, revision, trust_remote_code
         As for :func:`wordprob.load`.
     words, unit, min_context
         As for :meth:`wordprob.Scorer.score`.
@@ -41,6 +41,7 @@ class Settings:
     bos: str | int | None = None
     device: str = "auto"
     dtype: str = "auto"
+    compile: bool = False
     revision: str | None = None
     trust_remote_code: bool = False
     words: str = "whitespace"
@@ -84,7 +85,7 @@ class Settings:
     @property
     def model_options(self) -> dict[str, Any]:
         """What :func:`wordprob.load` is called with."""
-        names = ("model", "bos", "device", "dtype", "revision", "trust_remote_code")
+        names = ("model", "bos", "device", "dtype", "compile", "revision", "trust_remote_code")
         return {name: getattr(self, name) for name in names}
 
     def as_dict(self) -> dict[str, Any]:
