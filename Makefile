@@ -4,13 +4,14 @@
 # make docs   the documentation as a site, in site/
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
 # make bench-peers  the same for other packages, each in an environment of its own under .bench (4 GB)
+# make bench-gpu  the same on a GPU: make bench-gpu TEXTS=file TOKENIZER=directory (Pythia's)
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo test check docs bench bench-peers format clean
+.PHONY: demo test check docs bench bench-gpu bench-peers format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -38,6 +39,10 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/cpu.py $(TEXTS)
+
+bench-gpu: $(READY)
+	$(BIN)/python benchmarks/gpu_head.py benchmarks/results/gpu_head.csv --compile
+	$(BIN)/python benchmarks/gpu.py $(TOKENIZER) $(TEXTS) benchmarks/results/gpu.csv --readers 0 8 --workers 1 4
 
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/peers.py $(TEXTS) $(RESULTS)

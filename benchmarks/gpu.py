@@ -1,16 +1,19 @@
 """Texts to table on a GPU: the whole of wordprob against the model alone on the same batches.
 
-    python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4]
+    python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4] [--workers 1 4]
 
 Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of theirs, TEXTS has one text on
 each line. The limit is transformers' eager trunk and the head's bare matrix product over the same batches, with every
-id on the device already: no reading, no table.
+id on the device already: no reading, no table. With --workers, also `wordprob run` with so many processes that share
+the GPU, timed from the first shard to the last.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 
 if __name__ == "__main__":  # the processes that read texts load this file too, and need none of it
     import gpu_head
@@ -18,6 +21,8 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     import torch
     import transformers
 
+    from runs import Pace
+    from wordprob import runs
     from wordprob.engine import Scorer
     from wordprob.lms.hf_model import HFModel
     from wordprob.lms.hf_tokenizer import load_tokenizer
@@ -72,6 +77,20 @@ def whole(scorer, texts, readers):
     return min(times)
 
 
+def shared_out(model, tokenizer, texts, workers):
+    """Return the seconds that processes which share the GPU take for all of the texts, going by their pace."""
+    with tempfile.TemporaryDirectory() as home:
+        corpus, saved = Path(home, "corpus.txt"), Path(home, "model")
+        corpus.write_text("\n".join(texts), encoding="utf-8")
+        model._model.save_pretrained(saved)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (saved / name).write_bytes(Path(tokenizer, name).read_bytes())
+        pace = Pace()
+        how = {"workers": workers, "gpus_per_worker": 1 / workers, "watch": pace}
+        found = runs.run(corpus, Path(home, "out"), model=str(saved), shard_characters=1_000_000, threads=1, **how)
+        return found.words / pace.words_per_second
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokenizer")
@@ -79,6 +98,7 @@ def main():
     parser.add_argument("results", nargs="?")
     parser.add_argument("--shapes", nargs="+", default=list(gpu_head.SHAPES))
     parser.add_argument("--readers", nargs="+", type=int, default=[0, 4])
+    parser.add_argument("--workers", nargs="*", type=int, default=[])
     parser.add_argument("--repeat", type=int, default=1, help="how often the texts are taken")
     options = parser.parse_args()
     texts, rows = record.texts_in(options.texts) * options.repeat, []
@@ -87,9 +107,10 @@ def main():
         model = model_of(shape, tokenizer)
         scorer = Scorer(model)
         least, tokens, padded = limit(model, texts)
-        for readers in options.readers:
-            torch.cuda.reset_peak_memory_stats()
-            ours = whole(scorer, texts, readers)
+        ways = [("readers", n) for n in options.readers] + [("workers", n) for n in options.workers]
+        for way, count in ways:
+            alone = way == "readers"
+            ours = whole(scorer, texts, count) if alone else shared_out(model, options.tokenizer, texts, count)
             rows.append(
                 {
                     "shape": shape,
@@ -97,7 +118,8 @@ def main():
                     "tokens": tokens,
                     "padding": round(padded / tokens - 1, 4),
                     "batch_tokens": model._budget,
-                    "readers": readers,
+                    "readers": count if alone else 0,
+                    "workers": 0 if alone else count,
                     "limit_s": round(least, 3),
                     "ours_s": round(ours, 3),
                     "ratio_to_limit": round(ours / least, 3),

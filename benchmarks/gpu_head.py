@@ -1,12 +1,14 @@
 """What the head costs on a GPU: the fused kernel against the bare matrix product and the usual recipe.
 
-    python benchmarks/gpu_head.py [results.csv]
+    python benchmarks/gpu_head.py [results.csv] [--shapes pythia-70m …] [--compile]
 
-Random weights in the published shapes of Pythia, 16 × 1024 tokens in bfloat16. The trunk is transformers' own, eager.
+Random weights in the published shapes of Pythia, 16 × 1024 tokens in bfloat16. The trunk is transformers' own, eager;
+with --compile also as wordprob's own --compile makes it. The limit is the eager trunk and the bare matrix product.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -88,7 +90,7 @@ def precision(hidden, weight, targets, of, head):
     )
 
 
-def measure(shape):
+def measure(shape, compiled):
     trunk = trunk_of(shape)
     size = trunk.config.hidden_size
     ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH), device="cuda")
@@ -107,6 +109,11 @@ def measure(shape):
             "whole_ms": timed(lambda: head.score(run(), targets)),
             "naive_ms": timed(lambda: naive_recipe(hidden, weight, targets, of), 3, 1),
         }
+        if compiled:
+            fast = torch.compile(trunk.forward, dynamic=True)
+            quick = lambda: fast(input_ids=ids, use_cache=False)[0].reshape(-1, size)  # noqa: E731
+            times["compiled_trunk_ms"] = timed(quick)
+            times["compiled_whole_ms"] = timed(lambda: head.score(quick(), targets))
         memory = extra_memory(lambda: head.score(hidden, targets))
         naive_memory = extra_memory(lambda: naive_recipe(hidden, weight, targets, of))
         error, written = precision(hidden, weight, targets, of, head)
@@ -116,6 +123,8 @@ def measure(shape):
         assert all(torch.allclose(a, b, atol=1e-3) for a, b in zip(slow, fast, strict=True))
     limit = times["trunk_ms"] + times["matmul_ms"]
     row = {"shape": shape, **{k: round(v, 3) for k, v in times.items()}}
+    if compiled:
+        row["compiled_ratio_to_limit"] = round(times["compiled_whole_ms"] / limit, 3)
     return row | {
         "ratio_to_limit": round(times["whole_ms"] / limit, 3),
         "head_memory_gib": round(memory, 3),
@@ -129,13 +138,17 @@ def measure(shape):
 
 
 def main():
-    rows = []
-    for shape in SHAPES:
-        rows.append(measure(shape))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="?", type=Path)
+    parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--compile", action="store_true")
+    options, rows = parser.parse_args(), []
+    for shape in options.shapes:
+        rows.append(measure(shape, options.compile))
         print(rows[-1], flush=True)
         torch.cuda.empty_cache()
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "results" / "gpu_head.csv"
-    record.save(rows, target)
+        if options.results is not None:
+            record.save(rows, options.results)
 
 
 if __name__ == "__main__":

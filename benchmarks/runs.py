@@ -149,7 +149,7 @@ def speed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
         "ray, 2 workers": {"engine": "ray", "workers": 2},
     }
     for n, (way, how) in enumerate(ways.items()):
-        pace = _Pace()
+        pace = Pace()
         runs.run(text, home / f"out{n}", **settings, **how, watch=pace)
         rows.append({"way": way, "words_per_s": round(pace.words_per_second)})
         print(rows[-1], flush=True)
@@ -178,7 +178,7 @@ def _alone(text: Path, settings: dict[str, object]) -> float:
     return time.perf_counter() - begin
 
 
-class _Pace:
+class Pace:
     """Words a second between the first shard that came in and the last."""
 
     def __init__(self) -> None:
