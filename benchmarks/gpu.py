@@ -21,7 +21,7 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     import torch
     import transformers
 
-    from runs import Pace
+    from runs import done_marks, pace
     from wordprob import runs
     from wordprob.engine import Scorer
     from wordprob.lms.hf_model import HFModel
@@ -85,10 +85,9 @@ def shared_out(model, tokenizer, texts, workers):
         model._model.save_pretrained(saved)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             (saved / name).write_bytes(Path(tokenizer, name).read_bytes())
-        pace = Pace()
-        how = {"workers": workers, "gpus_per_worker": 1 / workers, "watch": pace}
-        found = runs.run(corpus, Path(home, "out"), model=str(saved), shard_characters=1_000_000, threads=1, **how)
-        return found.words / pace.words_per_second
+        how = {"workers": workers, "gpus_per_worker": 1 / workers, "shard_characters": 1_000_000, "threads": 1}
+        found = runs.run(corpus, Path(home, "out"), model=str(saved), **how)
+        return found.words / pace(done_marks(Path(home, "out")))
 
 
 def main():

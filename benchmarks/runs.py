@@ -3,7 +3,7 @@
     python benchmarks/runs.py killed   [--moments 20] [--engine local|ray]
     python benchmarks/runs.py memory   --model MODEL --text TEXTS --words 10000 300000
     python benchmarks/runs.py memory   --model exact:bow --words 10000 10000000
-    python benchmarks/runs.py speed    --model MODEL --text TEXTS [--words 20000]
+    python benchmarks/runs.py speed    --model MODEL --text TEXTS [--words 20000] [--repeats 3]
 
 TEXTS has one text on each line; it is repeated until there are words enough. Without it, texts are the toy language's.
 Add --results FILE.csv to keep the rows. Memory is the peak of the process, and for several processes their sum.
@@ -136,62 +136,73 @@ def _peak(argv: list[str]) -> int:
 def speed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
     """Measure a run against the scorer alone on the same texts, and two workers of each engine against each other.
 
-    Times are from the first shard on to the last, so that loading a model, or starting Ray, does not count.
+    Times are from the first shard that is done to the last, so that loading a model, or starting Ray, does not count.
+    The ways take turns; the best of each counts.
     """
-    text = home / "corpus.txt"
+    text, found = home / "corpus.txt", {}
     count = corpus(text, given.words[0], given.text)
     settings = {"model": given.model, "threads": given.threads, "shard_characters": given.shard_characters}
-    alone = _alone(text, settings)
-    rows = [{"way": "scorer alone", "words_per_s": round(count / alone)}]
     ways = {
+        "scorer alone": None,
         "local, 1 worker": {},
         "local, 2 workers": {"workers": 2},
         "ray, 2 workers": {"engine": "ray", "workers": 2},
     }
-    for n, (way, how) in enumerate(ways.items()):
-        pace = Pace()
-        runs.run(text, home / f"out{n}", **settings, **how, watch=pace)
-        rows.append({"way": way, "words_per_s": round(pace.words_per_second)})
-        print(rows[-1], flush=True)
-    first = rows[0]["words_per_s"]
+    for turn in range(given.repeats):
+        for way, how in list(ways.items())[:: -1 if turn % 2 else 1]:
+            folder = home / f"{turn} {way}"
+            if how is None:
+                marks = _alone(text, settings)
+            else:
+                runs.run(text, folder, **settings, **how)
+                marks = done_marks(folder)
+            found.setdefault(way, []).append(pace(marks))
+            print(way, round(found[way][-1]), "words/s", flush=True)
+    first = max(found["scorer alone"])
     base = {"what": "speed", "model": Path(given.model).name, "words": count, "threads": given.threads}
-    return [{**base, **row, "ratio_to_scorer": round(row["words_per_s"] / first, 3)} for row in rows]
+    return [
+        {
+            **base,
+            "way": way,
+            "repeats": given.repeats,
+            "words_per_s": round(max(speeds)),
+            "median_words_per_s": round(sorted(speeds)[len(speeds) // 2]),
+            "ratio_to_scorer": round(max(speeds) / first, 3),
+        }
+        for way, speeds in found.items()
+    ]
 
 
-def _alone(text: Path, settings: dict[str, object]) -> float:
+Marks = list[tuple[float, int]]
+"""When each shard was done, and how many words it has."""
+
+
+def done_marks(folder: Path) -> Marks:
+    marks = (folder / "done").glob("*.json")
+    return sorted((path.stat().st_mtime_ns / 1e9, json.loads(path.read_text())["words"]) for path in marks)
+
+
+def pace(marks: Marks) -> float:
+    """Return the words a second between the first shard that was done and the last."""
+    return sum(words for _, words in marks[1:]) / (marks[-1][0] - marks[0][0])
+
+
+def _alone(text: Path, settings: dict[str, object]) -> Marks:
     """Score the same shards with the scorer and nothing else."""
     import torch
 
     scorer = wordprob.load(settings["model"])
     torch.set_num_threads(int(settings["threads"]))
-    lines, held, size, batches = text.read_text(encoding="utf-8").splitlines(), [], 0, []
-    for line in lines:
+    held, size, marks = [], 0, []
+    lines = text.read_text(encoding="utf-8").splitlines()
+    for n, line in enumerate(lines):
         held.append(line)
         size += len(line)
-        if size >= settings["shard_characters"]:
-            batches.append(held)
+        if size >= settings["shard_characters"] or n == len(lines) - 1:
+            words = len(scorer.score(held))
+            marks.append((time.perf_counter(), words))
             held, size = [], 0
-    scorer.score(lines[:2])
-    begin = time.perf_counter()
-    for batch in [*batches, *([held] if held else [])]:
-        scorer.score(batch)
-    return time.perf_counter() - begin
-
-
-class Pace:
-    """Words a second between the first shard that came in and the last."""
-
-    def __init__(self) -> None:
-        self._marks: list[tuple[float, int]] = []
-
-    def __call__(self, progress: runs.Progress) -> None:
-        if progress.new_words and (not self._marks or progress.new_words > self._marks[-1][1]):
-            self._marks.append((time.perf_counter(), progress.new_words))
-
-    @property
-    def words_per_second(self) -> float:
-        (begin, first), (end, last) = self._marks[0], self._marks[-1]
-        return (last - first) / (end - begin)
+    return marks
 
 
 def main() -> None:
@@ -203,6 +214,7 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--shard-characters", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results")
