@@ -165,7 +165,7 @@ def load_tokenizer(
 def keep_imports() -> None:
     """Tell Python's collector, once, that what has been imported is no garbage.
 
-    It would else look through half a million objects again and again, which takes a tenth of the host's time.
+    It would else look through some hundred thousand objects again and again, which takes a tenth of the host's time.
     """
     gc.freeze()
 
