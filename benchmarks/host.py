@@ -1,9 +1,10 @@
 """What the host does besides the tokeniser: words, alignment, spellings and table, against the tokeniser alone.
 
-    python benchmarks/host.py TEXTS TOKENIZER [TOKENIZER …] [--output results.csv]
+    python benchmarks/host.py TEXTS TOKENIZER [TOKENIZER …] [--output results.csv] [--readers 2]
 
 TEXTS has one text on each line. The model's answers are made up, so that nothing but the host is timed; all on one
-core. The limit is the tokeniser's own time on the same texts.
+core. The limit is the tokeniser's own time on the same texts. With --readers, what is left to the process that runs the
+model is timed too, when so many others do the rest.
 """
 
 from __future__ import annotations
@@ -46,15 +47,17 @@ class Silent:
             yield n, np.full(self.width, -np.log(self.width))
 
 
-def measure(source, texts, words, repeats=5):
+def measure(source, texts, words, readers, repeats=5):
     tokenizer = open_tokenizer(source)
     backend, scorer = tokenizer._backend, Scorer(Silent(tokenizer))
     count = sum(len(t.ids) for t in tokenizer.encode(texts))
     scorer.score(texts[: len(texts) // 2], words)
-    alone, whole = [], []
+    alone, whole, left = [], [], []
     for _ in range(repeats):
         alone.append(record.cpu_seconds(lambda: backend.encode_batch(texts, add_special_tokens=False)))
         whole.append(record.cpu_seconds(lambda: scorer.score(texts, words)))
+        if readers:
+            left.append(record.cpu_seconds(lambda: scorer.score(texts, words, readers=readers)))
     return {
         "tokenizer": Path(source).name,
         "words": words,
@@ -64,6 +67,8 @@ def measure(source, texts, words, repeats=5):
         "host_s": round(min(whole), 4),
         "ratio_to_limit": round(min(whole) / min(alone), 2),
         "tokens_per_s": round(count / min(whole)),
+        "readers": readers,
+        "left_us_per_token": round(min(left) / count * 1e6, 3) if left else "",
         **record.surroundings(),
     }
 
@@ -73,12 +78,13 @@ def main():
     parser.add_argument("texts")
     parser.add_argument("tokenizers", nargs="+")
     parser.add_argument("--output", default=None)
+    parser.add_argument("--readers", type=int, default=0)
     options = parser.parse_args()
     texts = [line for line in Path(options.texts).read_text(encoding="utf-8").split("\n") if line.strip()]
     rows = []
     for source in options.tokenizers:
         for words in ("whitespace", "punctuation"):
-            rows.append({"file": Path(options.texts).name, **measure(source, texts, words)})
+            rows.append({"file": Path(options.texts).name, **measure(source, texts, words, options.readers)})
             print(rows[-1], flush=True)
     if options.output:
         record.save(rows, options.output)

@@ -8,8 +8,8 @@ import pytest
 
 import wordprob
 from conftest import shared
-from wordprob.engine import ahead, scorer
-from wordprob.errors import ModelError, OptionError
+from wordprob.engine import ahead, readers, scorer
+from wordprob.errors import InputError, ModelError, OptionError
 from wordprob.types import Document
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
@@ -59,22 +59,57 @@ def test_entropy_is_missing_where_the_word_is(load_shared):
     assert frame["rank"].isna().any()
 
 
-def test_readers_in_processes_of_their_own_give_the_same(monkeypatch):
+@pytest.mark.parametrize("family", ["bow-joined", "eow", "eow-unmarked"])
+def test_readers_in_processes_of_their_own_give_the_same(monkeypatch, family):
     monkeypatch.setattr(scorer, "TEXTS", 4)
-    model = wordprob.load("exact:bow-joined")
-    here, there = model.score(TEXTS, "punctuation"), model.score(TEXTS, "punctuation", readers=1)
+    model, told = wordprob.load(f"exact:{family}"), []
+    options = {"words": "punctuation", "extras": ["entropy", "rank"]}
+    here = model.score(TEXTS, **options)
+    there = model.score(TEXTS, **options, readers=2, progress=lambda *done: told.append(done))
     pd.testing.assert_frame_equal(here.to_pandas(), there.to_pandas())
+    pd.testing.assert_frame_equal(here.texts(), there.texts())
+    assert told[-1] == (len(TEXTS), len(TEXTS))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_a_real_tokeniser_reads_in_a_process_of_its_own(load_shared):
+def test_a_real_tokeniser_reads_in_a_process_of_its_own(load_shared, monkeypatch):
     model = load_shared("stories15M")
-    here, there = model.score(["Once upon a time.", "No?"]), model.score(["Once upon a time.", "No?"], readers=1)
-    pd.testing.assert_frame_equal(here.to_pandas(), there.to_pandas())
+    monkeypatch.setattr(model.model, "max_tokens", 48)
+    texts = ["Once upon a time.", "No?", "", "the end of it " * 30]
+    here, there = model.score(texts), model.score(texts, readers=1)
+    pd.testing.assert_frame_equal(here.to_pandas(), there.to_pandas(), rtol=1e-5)
+
+
+def test_what_goes_wrong_while_others_read_is_told_here(monkeypatch):
+    model = wordprob.load("exact:bow")
+    monkeypatch.setattr(model.model, "tokenizer", Troubled(model.model.tokenizer))
+    with pytest.raises(InputError, match="it will not be read"):
+        model.score(["the mark", "the trouble"], readers=1)
+    monkeypatch.setattr(model.model, "score", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.score(["the mark"], readers=1)
+
+
+class Troubled:
+    """A tokeniser that refuses a text."""
+
+    def __init__(self, real):
+        self.real, self.vocabulary = real, real.vocabulary
+
+    def encode(self, texts):
+        if any("trouble" in text for text in texts):
+            raise InputError("it will not be read")
+        return self.real.encode(texts)
+
+
+def test_nothing_to_read():
+    assert len(wordprob.load("exact:bow").score([], readers=2)) == 0
+    assert len(wordprob.load("exact:bow").score(["", " "], readers=2)) == 0
 
 
 def test_a_reader_that_dies_is_an_error_not_a_wait(monkeypatch):
     model = wordprob.load("exact:bow")
-    monkeypatch.setattr(ahead, "_begin", _die)
+    monkeypatch.setattr(readers, "read", _die)
     with pytest.raises(ModelError, match="a process that reads texts died.*--readers"):
         model.score(["the mark"], readers=1)
 

@@ -43,7 +43,7 @@ INPUTS = ("text", *FORMATS)
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Processes that read texts for a fast GPU; 0: a thread.",
+    help="Processes that do all but run the model, for a fast GPU; 0: threads.",
 )
 @models_options
 @click.option("--shape", default="long", show_default=True, help="Several models: long (a column says which) or wide.")

@@ -1,17 +1,11 @@
-"""Pages made ready while the model is busy: in a thread of this process, or in processes of their own."""
+"""Pages made ready while the model is busy."""
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import pickle
-import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +13,10 @@ import numpy as np
 from wordprob import plan
 from wordprob.engine.found import Ask
 from wordprob.engine.reader import NOWHERE, Reader, Reading
-from wordprob.errors import ModelError
 from wordprob.types import Document, Floats, Ints, Page, Request, Word
 
 AHEAD = 2
-"""Pages made ready before they are needed, for each thread or process."""
+"""Pages made ready before they are needed."""
 
 NO_WORDS = np.zeros(0, dtype=np.int64)
 
@@ -153,54 +146,17 @@ def _spans(page: Page, located: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:
 # --- ahead of the model ---
 
 
-def ready(reader: Reader, parts: Iterable[Part], settings: Settings, processes: int = 0) -> Iterator[Ready]:
+def ready(reader: Reader, parts: Iterable[Part], settings: Settings) -> Iterator[Ready]:
     """Yield the pages in order, made ready in the background."""
-    with _pool(reader, settings, processes) as pool:
+    with ThreadPoolExecutor(1) as pool:
         coming: deque[Future[Ready]] = deque()
         try:
             for part in parts:
-                coming.append(pool.submit(_in_process, part) if processes else _submit(pool, reader, part, settings))
-                if len(coming) > AHEAD * max(processes, 1):
+                coming.append(pool.submit(prepare, reader, part, settings))
+                if len(coming) > AHEAD:
                     yield coming.popleft().result()
             while coming:
                 yield coming.popleft().result()
-        except BrokenProcessPool:
-            raise ModelError(
-                "a process that reads texts died (out of memory? a script without `if __name__ == '__main__'`?); "
-                "try fewer with --readers, or none."
-            ) from None
         finally:
             for left in coming:
                 left.cancel()
-
-
-def _submit(pool: Executor, reader: Reader, part: Part, settings: Settings) -> Future[Ready]:
-    return pool.submit(prepare, reader, part, settings)
-
-
-@contextlib.contextmanager
-def _pool(reader: Reader, settings: Settings, processes: int) -> Iterator[Executor]:
-    """Yield what runs the reading; processes of their own find the reader in a file."""
-    if not processes:
-        with ThreadPoolExecutor(1) as pool:
-            yield pool
-        return
-    with tempfile.TemporaryDirectory(prefix="wordprob-") as folder:
-        kept = Path(folder) / "reader"
-        kept.write_bytes(pickle.dumps((reader, settings)))
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, spawn, initializer=_begin, initargs=(str(kept),)) as pool:
-            yield pool
-
-
-_OWN: list[tuple[Reader, Settings]] = []
-"""The reader of a process that does nothing else."""
-
-
-def _begin(kept: str) -> None:
-    _OWN[:] = [pickle.loads(Path(kept).read_bytes())]
-
-
-def _in_process(part: Part) -> Ready:
-    reader, settings = _OWN[0]
-    return prepare(reader, part, settings)

@@ -246,11 +246,11 @@ class Reader:
     """Reads texts under one word definition, for one tokeniser and width of the model's output."""
 
     def __init__(self, tokenizer: Tokenizer, width: int, rule: WordDefinition) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._vocabulary = tokenizer.vocabulary
         self._rule = rule
         self.atoms = vocab.atoms(self._vocabulary, rule, width)
-        self._speller = Speller(self._tokenizer.encode, self._vocabulary, rule, self.atoms)
+        self._speller = Speller(self.tokenizer.encode, self._vocabulary, rule, self.atoms)
         self._columns: dict[frozenset[Label], list[int]] = {}
         self._seen: dict[Look, Others] = {}
         self._sets: dict[frozenset[Label] | None, int] = {None: CERTAIN}
@@ -305,7 +305,7 @@ class Reader:
         """
         starts, ends = self._rule.spans(page) if spans is None else spans
         given = np.zeros(len(page.documents), np.int64) if begins is None else _given(page, starts, ends, begins)
-        tokens = self._tokenizer.encode([d.text for d in page.documents])
+        tokens = self.tokenizer.encode([d.text for d in page.documents])
         count = len(starts) + len(tokens)
         reading = Reading(
             page=page,

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 
-import numpy as np
 import regex
-from numpy.typing import NDArray
 
-from wordprob import estimators, plan
+from wordprob import plan
 from wordprob import words as words_module
 from wordprob._version import __version__
-from wordprob.align import Cut
-from wordprob.engine.ahead import Part, Ready, Settings, head, ready
-from wordprob.engine.found import Ask, Found
-from wordprob.engine.reader import NO_START, Follow, Reader, Reading
+from wordprob.engine.ahead import Part, Settings, ready
+from wordprob.engine.page import PageScorer, Progress
+from wordprob.engine.reader import Reader
+from wordprob.engine.readers import served
 from wordprob.errors import InputError, OptionError, did_you_mean
 from wordprob.table import EXTRAS, PageScores, WordTable, unit_size
-from wordprob.types import Document, Floats, LanguageModel, Scores, Word, WordDefinition, sums
+from wordprob.types import Document, LanguageModel, Word, WordDefinition
 
-Progress = Callable[[int, int], None]
 Given = Sequence[str] | Sequence[Sequence[str]]
 
 TEXTS = 8192
@@ -39,13 +35,6 @@ TOGETHER = 1 << 20
 BEHIND = 2
 """Pages that may wait to be put together."""
 
-PREFIXES = 2048
-"""Branches in hand at a time."""
-
-UNDECIDED = 0.01
-"""A row says so when more than this share of what may follow leaves open whether the word has ended."""
-
-NO_END = "no end-of-text token"
 SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
@@ -67,6 +56,7 @@ class Scorer:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
+        self._one = PageScorer(model)
         self._readers: dict[str, Reader] = {}
 
     def score(
@@ -101,16 +91,19 @@ class Scorer:
         progress
             Called with the numbers of texts done and in all.
         readers
-            Processes that read texts while the model runs, for a fast GPU; by default a thread of this one does.
+            Processes that do everything but run the model, for a fast GPU; by default threads of this one do.
         """
         unit_size(unit)
         _check_extras(extras)
         documents = _documents(texts, ids)
         rule, located = _definition(words, documents)
-        cut = self._pages([len(d.text) for d in documents])
+        cut = self._pages([len(d.text) for d in documents], readers)
         parts = [Part(documents[c], None if located is None else located[c]) for c in cut]
-        settings = Settings(self._start, self._room, min_context, bool(extras))
-        scored = self._score(rule, parts, parts, settings, extras, progress, readers)
+        settings = Settings(self._one.start, self._one.room, min_context, bool(extras))
+        if readers:
+            scored = served(self.model, self._reader(rule), parts, settings, extras, readers, progress)
+        else:
+            scored = self._score(rule, parts, parts, settings, extras, progress)
         return WordTable.build(scored, self._metadata(rule, words), unit)
 
     def score_continuations(
@@ -155,7 +148,7 @@ class Scorer:
         whole = [Document(part.id, text) for part, (text, _) in zip(rest, joined, strict=True)]
         parts = [Part(whole[c], begins=[begin for _, begin in joined[c]]) for c in cut]
         rows = [Part(rest[c]) for c in cut]
-        scored = self._score(rule, parts, rows, Settings(self._start, self._room), (), progress)
+        scored = self._score(rule, parts, rows, Settings(self._one.start, self._one.room), (), progress)
         return WordTable.build(scored, {**self._metadata(rule, words), "context": context}, unit)
 
     def _score(
@@ -166,7 +159,6 @@ class Scorer:
         settings: Settings,
         extras: Collection[str],
         progress: Progress | None,
-        readers: int = 0,
     ) -> list[PageScores]:
         """Score pages one after another: the next is read and the last put together while the model is at one.
 
@@ -176,18 +168,17 @@ class Scorer:
         finished: list[Future[PageScores]] = []
         done = 0
         with ThreadPoolExecutor(1) as pool:
-            for page, part, said in zip(ready(reader, parts, settings, readers), parts, rows, strict=True):
-                answers = self._ask(page, reader, progress, done, total)
-                self._follow(page.reading, reader)
-                finished.append(pool.submit(self._finish, page, answers, said.documents, part.begins, extras))
+            for page, part, said in zip(ready(reader, parts, settings), parts, rows, strict=True):
+                answers = self._one.ask(page, reader, progress, done, total)
+                finished.append(pool.submit(self._one.finish, page, answers, said.documents, part.begins, extras))
                 done += len(part.documents)
                 for early in finished[-BEHIND - 1 : -BEHIND]:
                     early.result()
         return [page.result() for page in finished]
 
-    def _pages(self, lengths: Sequence[int]) -> list[slice]:
+    def _pages(self, lengths: Sequence[int], readers: int) -> list[slice]:
         """Cut texts into pages: large for a model that takes much at a time, so that little is padded."""
-        size = BATCHES * self.model.batch_tokens
+        size = BATCHES * self.model.batch_tokens // (4 if readers else 1)
         return list(plan.pages(lengths, TEXTS, size, max(size // 16, FIRST)))
 
     def _reader(self, rule: WordDefinition) -> Reader:
@@ -202,136 +193,10 @@ class Scorer:
             "tokenizer": vocabulary.fingerprint,
             "words": rule.name if isinstance(chosen, str) else f"given, by {rule.name}",
             "estimator": "corrected",
-            "start_token": "" if self._start is None else vocabulary.tokens[self._start],
+            "start_token": "" if self._one.start is None else vocabulary.tokens[self._one.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             "wordprob": __version__,
         }
-
-    @property
-    def _start(self) -> int | None:
-        return self.model.tokenizer.vocabulary.start
-
-    @property
-    def _room(self) -> int | None:
-        """How many tokens of a text fit into the model's context."""
-        return None if self.model.max_tokens is None else self.model.max_tokens - (self._start is not None)
-
-    # --- asking the model ---
-
-    def _ask(
-        self, page: Ready, reader: Reader, progress: Progress | None, before: int, total: int
-    ) -> list[tuple[Ask, Scores]]:
-        """Return what the model says along the observed texts, and tell how many of them are done."""
-        left = np.bincount([ask.text for ask in page.asks], minlength=len(page.reading.page.documents))
-        done, found = int(np.sum(left == 0)), []
-        for k, scores in self.model.score([ask.request for ask in page.asks], reader.atoms):
-            ask = page.asks[k]
-            found.append((ask, scores))
-            left[ask.text] -= 1
-            if not left[ask.text]:
-                done += 1
-                if progress is not None:
-                    progress(before + done, total)
-        return found
-
-    def _follow(self, reading: Reading, reader: Reader) -> None:
-        """Follow the branches that go on: log p of the ids after the first, and B at their end."""
-        steps = (step for n in reading.branches.follow for step in self._steps(reading, n))
-        for part in iter(lambda: list(islice(steps, PREFIXES)), []):
-            for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
-                follow, _, following = part[n]
-                if following is not None:
-                    follow.log_prob += float(logs[following])
-                elif follow.boundary is not None:
-                    follow.log_mass = estimators.logsumexp(logs[reader.members(follow.boundary)])
-
-    def _steps(self, reading: Reading, branch: int) -> Iterator[tuple[Follow, list[int], int | None]]:
-        """Yield what must be known along a branch: after which prefix, and of which id (none: of the boundary)."""
-        follow, text = reading.branches.follow[branch], reading.text_of(reading.branches.boundaries[branch])
-        at = reading.branches.rows[branch] - int(reading.rows[reading.first[text]])
-        before = head(reading, text, reading.window_of(text, at), at, self._start).tolist()
-        for k in range(1, len(follow.ids) + (follow.boundary is not None)):
-            yield follow, before + list(follow.ids[:k]), follow.ids[k] if k < len(follow.ids) else None
-
-    # --- the equation ---
-
-    def _finish(
-        self,
-        page: Ready,
-        answers: Sequence[tuple[Ask, Scores]],
-        documents: Sequence[Document],
-        begins: Sequence[int] | None,
-        extras: Collection[str],
-    ) -> PageScores:
-        """Put the equation's terms together for the words after those given.
-
-        ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
-        """
-        reading, found = page.reading, Found.nothing(page.reading)
-        found.take(reading, answers, page.sets)
-        found.settle(reading)
-        alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
-        end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)
-        before, after = found.boundary[reading.after - 1], found.boundary[reading.after]
-        terms = estimators.estimate(found.target, alignment.lows, alignment.stops, before, after)
-        unsplit = _unsplit(reading)
-        for values in (terms.naive, terms.corrected, found.entropy, found.rank):
-            values[unsplit] = np.nan
-        keep = reading.local >= given[alignment.owner]
-        shift = (reading.page.begins[:-1] + (0 if begins is None else np.array(begins)))[alignment.owner]
-        opening, closing = reading.first + given, np.append(reading.first[1:], len(reading.sets)) - 1
-        low, stop = reading.rows[opening] - texts, reading.rows[closing] - texts
-        between = sums(found.target, low, stop)
-        rest = sums(found.target, stop, alignment.tokens[1:]) + end
-        with np.errstate(invalid="ignore"):  # what has no probability has no end either
-            words_log_prob = between + found.boundary[closing] - found.boundary[opening]
-            ending = found.boundary[closing] - rest
-        place, notes = np.cumsum(keep) - 1, self._notes(reading, found, terms.corrected)
-        return PageScores(
-            documents=documents,
-            counts=np.bincount(alignment.owner[keep], minlength=len(documents)),
-            data=reading.page.data,
-            spans=(reading.page.at[reading.starts[keep]], reading.page.at[reading.ends[keep]]),
-            starts=(reading.starts - shift)[keep],
-            ends=(reading.ends - shift)[keep],
-            n_tokens=(alignment.stops - alignment.lows)[keep],
-            context_tokens=reading.context()[keep],
-            surprisal=terms.corrected[keep],
-            naive=terms.naive[keep],
-            before=terms.before[keep],
-            after=terms.after[keep],
-            extras={name: getattr(found, name)[keep] for name in extras},
-            notes={int(place[word]): note for word, note in notes.items() if keep[word]},
-            tokens=alignment.tokens[1:] - low,
-            token_log_prob=between + rest - found.boundary[opening],
-            words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
-            end=ending,
-            note=NO_START if self._start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
-        )
-
-    def _notes(self, reading: Reading, found: Found, corrected: Floats) -> dict[int, str]:
-        """Return what is to be said about words, by word."""
-        for boundary, share in found.undecided.items():
-            if share > UNDECIDED:
-                word = boundary - reading.text_of(boundary) - 1
-                reading.note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
-        if self._start is None:
-            for word in np.flatnonzero(reading.local == 0).tolist():
-                reading.note(word, NO_START)
-        for word in np.flatnonzero(np.isposinf(corrected)).tolist():
-            reading.note(word, "probability zero")
-        for word in np.flatnonzero(np.isnan(corrected)).tolist():
-            if word not in reading.notes:
-                reading.note(word, "what comes before it has probability zero")
-        return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in reading.notes.items()}
-
-
-def _unsplit(reading: Reading) -> NDArray[np.bool_]:
-    """Mark the words whose tokens cannot be told from their neighbours'."""
-    crossed = reading.alignment.cuts == Cut.SHARED
-    before = np.append(False, crossed)[:-1] & (reading.local > 0)
-    found: NDArray[np.bool_] = crossed | before | (reading.alignment.cuts == Cut.EMPTY)
-    return found
 
 
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wordprob import sheets
 from wordprob.engine import Scorer
-from wordprob.engine.scorer import Progress
+from wordprob.engine.page import Progress
 from wordprob.errors import InputError, OptionError
 from wordprob.lms import DEFAULT, resolve
 from wordprob.loading import load, model_label

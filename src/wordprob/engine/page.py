@@ -1,0 +1,174 @@
+"""One page: from texts that only wait for the model to the terms of the equation for each of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordprob import estimators
+from wordprob.align import Cut
+from wordprob.engine.ahead import Part, Ready, Settings, head, prepare
+from wordprob.engine.found import Ask, Found
+from wordprob.engine.reader import NO_START, Follow, Reader, Reading
+from wordprob.table import PageScores
+from wordprob.types import Document, Floats, LanguageModel, Scores, sums
+
+Progress = Callable[[int, int], None]
+
+PREFIXES = 2048
+"""Branches in hand at a time."""
+
+UNDECIDED = 0.01
+"""A row says so when more than this share of what may follow leaves open whether the word has ended."""
+
+NO_END = "no end-of-text token"
+
+
+class PageScorer:
+    """Scores pages with a model.
+
+    Parameters
+    ----------
+    model
+        The language model.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    def score(self, reader: Reader, part: Part, settings: Settings, extras: Collection[str]) -> PageScores:
+        """Read a page, ask the model and put its terms together, one after the other."""
+        page = prepare(reader, part, settings)
+        answers = self.ask(page, reader)
+        return self.finish(page, answers, part.documents, part.begins, extras)
+
+    @property
+    def start(self) -> int | None:
+        """The start-of-text token."""
+        return self.model.tokenizer.vocabulary.start
+
+    @property
+    def room(self) -> int | None:
+        """How many tokens of a text fit into the model's context."""
+        return None if self.model.max_tokens is None else self.model.max_tokens - (self.start is not None)
+
+    # --- asking the model ---
+
+    def ask(
+        self, page: Ready, reader: Reader, progress: Progress | None = None, before: int = 0, total: int = 0
+    ) -> list[tuple[Ask, Scores]]:
+        """Return what the model says along the observed texts, follow what leaves them, and tell how many are done."""
+        left = np.bincount([ask.text for ask in page.asks], minlength=len(page.reading.page.documents))
+        done, found = int(np.sum(left == 0)), []
+        for k, scores in self.model.score([ask.request for ask in page.asks], reader.atoms):
+            ask = page.asks[k]
+            found.append((ask, scores))
+            left[ask.text] -= 1
+            if not left[ask.text]:
+                done += 1
+                if progress is not None:
+                    progress(before + done, total)
+        self._follow(page.reading, reader)
+        return found
+
+    def _follow(self, reading: Reading, reader: Reader) -> None:
+        """Follow the branches that go on: log p of the ids after the first, and B at their end."""
+        steps = (step for n in reading.branches.follow for step in self._steps(reading, n))
+        for part in iter(lambda: list(islice(steps, PREFIXES)), []):
+            for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
+                follow, _, following = part[n]
+                if following is not None:
+                    follow.log_prob += float(logs[following])
+                elif follow.boundary is not None:
+                    follow.log_mass = estimators.logsumexp(logs[reader.members(follow.boundary)])
+
+    def _steps(self, reading: Reading, branch: int) -> Iterator[tuple[Follow, list[int], int | None]]:
+        """Yield what must be known along a branch: after which prefix, and of which id (none: of the boundary)."""
+        follow, text = reading.branches.follow[branch], reading.text_of(reading.branches.boundaries[branch])
+        at = reading.branches.rows[branch] - int(reading.rows[reading.first[text]])
+        before = head(reading, text, reading.window_of(text, at), at, self.start).tolist()
+        for k in range(1, len(follow.ids) + (follow.boundary is not None)):
+            yield follow, before + list(follow.ids[:k]), follow.ids[k] if k < len(follow.ids) else None
+
+    # --- the equation ---
+
+    def finish(
+        self,
+        page: Ready,
+        answers: Sequence[tuple[Ask, Scores]],
+        documents: Sequence[Document],
+        begins: Sequence[int] | None,
+        extras: Collection[str],
+    ) -> PageScores:
+        """Put the equation's terms together for the words after those given.
+
+        ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
+        """
+        reading, found = page.reading, Found.nothing(page.reading)
+        found.take(reading, answers, page.sets)
+        found.settle(reading)
+        alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
+        end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)
+        before, after = found.boundary[reading.after - 1], found.boundary[reading.after]
+        terms = estimators.estimate(found.target, alignment.lows, alignment.stops, before, after)
+        unsplit = _unsplit(reading)
+        for values in (terms.naive, terms.corrected, found.entropy, found.rank):
+            values[unsplit] = np.nan
+        keep = reading.local >= given[alignment.owner]
+        shift = (reading.page.begins[:-1] + (0 if begins is None else np.array(begins)))[alignment.owner]
+        opening, closing = reading.first + given, np.append(reading.first[1:], len(reading.sets)) - 1
+        low, stop = reading.rows[opening] - texts, reading.rows[closing] - texts
+        between = sums(found.target, low, stop)
+        rest = sums(found.target, stop, alignment.tokens[1:]) + end
+        with np.errstate(invalid="ignore"):  # what has no probability has no end either
+            words_log_prob = between + found.boundary[closing] - found.boundary[opening]
+            ending = found.boundary[closing] - rest
+        place, notes = np.cumsum(keep) - 1, self._notes(reading, found, terms.corrected)
+        return PageScores(
+            documents=documents,
+            counts=np.bincount(alignment.owner[keep], minlength=len(documents)),
+            data=reading.page.data,
+            spans=(reading.page.at[reading.starts[keep]], reading.page.at[reading.ends[keep]]),
+            starts=(reading.starts - shift)[keep],
+            ends=(reading.ends - shift)[keep],
+            n_tokens=(alignment.stops - alignment.lows)[keep],
+            context_tokens=reading.context()[keep],
+            surprisal=terms.corrected[keep],
+            naive=terms.naive[keep],
+            before=terms.before[keep],
+            after=terms.after[keep],
+            extras={name: getattr(found, name)[keep] for name in extras},
+            notes={int(place[word]): note for word, note in notes.items() if keep[word]},
+            tokens=alignment.tokens[1:] - low,
+            token_log_prob=between + rest - found.boundary[opening],
+            words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
+            end=ending,
+            note=NO_START if self.start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
+        )
+
+    def _notes(self, reading: Reading, found: Found, corrected: Floats) -> dict[int, str]:
+        """Return what is to be said about words, by word."""
+        for boundary, share in found.undecided.items():
+            if share > UNDECIDED:
+                word = boundary - reading.text_of(boundary) - 1
+                reading.note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
+        if self.start is None:
+            for word in np.flatnonzero(reading.local == 0).tolist():
+                reading.note(word, NO_START)
+        for word in np.flatnonzero(np.isposinf(corrected)).tolist():
+            reading.note(word, "probability zero")
+        for word in np.flatnonzero(np.isnan(corrected)).tolist():
+            if word not in reading.notes:
+                reading.note(word, "what comes before it has probability zero")
+        return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in reading.notes.items()}
+
+
+def _unsplit(reading: Reading) -> NDArray[np.bool_]:
+    """Mark the words whose tokens cannot be told from their neighbours'."""
+    crossed = reading.alignment.cuts == Cut.SHARED
+    before = np.append(False, crossed)[:-1] & (reading.local > 0)
+    found: NDArray[np.bool_] = crossed | before | (reading.alignment.cuts == Cut.EMPTY)
+    return found

@@ -1,0 +1,262 @@
+"""Processes that do everything for a page but run the model, which stays here and answers what they ask.
+
+A fast GPU takes texts in faster than one Python process can read them, put the equation's terms together and launch the
+model. So each of several processes scores whole pages, with a stand-in for the model that asks this process. What
+goes to and fro is a few long arrays, whatever the number of texts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wordprob.engine.ahead import Part, Settings
+from wordprob.engine.page import PageScorer, Progress
+from wordprob.engine.reader import Reader
+from wordprob.errors import ModelError
+from wordprob.table import PageScores
+from wordprob.types import Atoms, Floats, Ints, LanguageModel, Request, Scores, Tokenizer, offsets
+
+GRACE = 10
+"""Seconds a process has to end before it is made to."""
+
+
+class Questions(NamedTuple):
+    """Requests, laid end to end."""
+
+    ids: Ints
+    sizes: Ints
+    firsts: Ints
+    gather: Ints
+    chosen: Ints
+    gathers: Ints
+    """How many of ``gather`` and ``chosen`` belong to each request."""
+    lists: Sequence[Ints]
+    inspect: Ints
+    inspects: Ints
+    """How many of ``inspect`` belong to each request; -1 where nothing was to be inspected."""
+
+    @classmethod
+    def of(cls, requests: Sequence[Request]) -> Questions:
+        """Lay requests end to end; they share their lists."""
+        nothing = np.zeros(0, dtype=np.int64)
+        looked = [r.inspect for r in requests]
+        return cls(
+            ids=np.concatenate([nothing, *(r.ids for r in requests)]),
+            sizes=np.array([len(r.ids) for r in requests], dtype=np.int64),
+            firsts=np.array([r.first for r in requests], dtype=np.int64),
+            gather=np.concatenate([nothing, *(r.gather for r in requests)]),
+            chosen=np.concatenate([nothing, *(r.chosen for r in requests)]),
+            gathers=np.array([len(r.gather) for r in requests], dtype=np.int64),
+            lists=requests[0].lists if requests else [],
+            inspect=np.concatenate([nothing, *(rows for rows in looked if rows is not None)]),
+            inspects=np.array([-1 if rows is None else len(rows) for rows in looked], dtype=np.int64),
+        )
+
+    def requests(self) -> list[Request]:
+        """Return the requests again."""
+        ids, gathers = _slices(self.sizes), _slices(self.gathers)
+        looks = _slices(np.maximum(self.inspects, 0))
+        return [
+            Request(self.ids[a], first, self.gather[b], self.chosen[b], self.lists, self.inspect[c] if some else None)
+            for a, first, b, c, some in zip(
+                ids, self.firsts.tolist(), gathers, looks, (self.inspects >= 0).tolist(), strict=True
+            )
+        ]
+
+
+class Replies(NamedTuple):
+    """The answers to questions, laid end to end."""
+
+    target: Floats
+    mass: Floats
+    gathered: Floats
+    entropy: Floats
+    rank: Floats
+
+    @classmethod
+    def of(cls, scores: Sequence[Scores]) -> Replies:
+        """Lay answers end to end."""
+        nothing = np.zeros(0)
+        return cls(
+            np.concatenate([nothing, *(s.target for s in scores)]),
+            np.concatenate([s.mass for s in scores]) if scores else np.zeros((0, 0)),
+            np.concatenate([nothing, *(s.gathered for s in scores)]),
+            np.concatenate([nothing, *(s.entropy for s in scores if s.entropy is not None)]),
+            np.concatenate([nothing, *(s.rank for s in scores if s.rank is not None)]),
+        )
+
+    def scores(self, asked: Questions) -> Iterator[Scores]:
+        """Yield the answer to each of the questions."""
+        rows = asked.sizes - asked.firsts
+        looks, some = _slices(np.maximum(asked.inspects, 0)), (asked.inspects >= 0).tolist()
+        for target, mass, gathered, look, looked in zip(
+            _slices(rows - 1), _slices(rows), _slices(asked.gathers), looks, some, strict=True
+        ):
+            extra = (self.entropy[look], self.rank[look]) if looked else ()
+            yield Scores(self.target[target], self.mass[mass], self.gathered[gathered], *extra)
+
+
+class Prefixes(NamedTuple):
+    """Prefixes after which every id's probability is wanted."""
+
+    ids: list[list[int]]
+
+
+def _slices(sizes: Ints) -> list[slice]:
+    edges = offsets(sizes).tolist()
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+# --- in a process of its own ---
+
+
+class Remote:
+    """The model as a process sees it that has none: it asks at the other end of a pipe."""
+
+    def __init__(self, connection: Connection, tokenizer: Tokenizer, width: int, max_tokens: int | None) -> None:
+        self._connection = connection
+        self.tokenizer, self.width, self.max_tokens = tokenizer, width, max_tokens
+        self.metadata: Mapping[str, str] = {}
+        self.batch_tokens = 0
+
+    def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
+        """Ask about requests; the other end knows the atoms."""
+        asked = Questions.of(requests)
+        self._connection.send(asked)
+        replies: Replies = self._connection.recv()
+        yield from enumerate(replies.scores(asked))
+
+    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
+        """Ask for the distribution after each prefix."""
+        self._connection.send(Prefixes([list(prefix) for prefix in prefixes]))
+        yield from enumerate(self._connection.recv())
+
+
+class Work(NamedTuple):
+    """What a process must know."""
+
+    reader: Reader
+    settings: Settings
+    extras: tuple[str, ...]
+    width: int
+    max_tokens: int | None
+
+
+def read(connection: Connection) -> None:
+    """Score the pages that come through a pipe, until there are no more."""
+    with contextlib.suppress(EOFError, OSError):  # nobody is there any more
+        work: Work = pickle.loads(connection.recv_bytes())
+        model = Remote(connection, work.reader.tokenizer, work.width, work.max_tokens)
+        scorer = PageScorer(model)
+        while (part := connection.recv()) is not None:
+            connection.send(_attempt(scorer, work, part))
+
+
+def _attempt(scorer: PageScorer, work: Work, part: Part) -> PageScores | Exception:
+    try:
+        return replace(scorer.score(work.reader, part, work.settings, work.extras), documents=())
+    except (EOFError, OSError):
+        raise
+    except Exception as error:  # to be raised where somebody sees it
+        return error
+
+
+# --- here ---
+
+
+def served(
+    model: LanguageModel,
+    reader: Reader,
+    parts: Sequence[Part],
+    settings: Settings,
+    extras: Collection[str],
+    processes: int,
+    progress: Progress | None,
+) -> list[PageScores]:
+    """Score pages in processes of their own, and run the model for them here."""
+    work = Work(reader, settings, tuple(extras), model.width, model.max_tokens)
+    found: dict[int, PageScores] = {}
+    left, done, total = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts)
+    with _started(min(processes, len(parts)), pickle.dumps(work)) as connections, ThreadPoolExecutor(2) as senders:
+        at: dict[Any, int] = {connection: left.popleft() for connection in connections}
+        for connection, n in at.items():
+            senders.submit(_send, connection, parts[n])
+        while at:
+            for connection in wait(list(at)):
+                said = _heard(connection)
+                if isinstance(said, Questions | Prefixes):
+                    senders.submit(_send, connection, _answer(model, reader.atoms, said))
+                    continue
+                n = at.pop(connection)
+                found[n] = replace(said, documents=parts[n].documents)
+                done += len(parts[n].documents)
+                if progress is not None:
+                    progress(done, total)
+                if left:
+                    at[connection] = left.popleft()
+                senders.submit(_send, connection, parts[at[connection]] if connection in at else None)
+    return [found[n] for n in range(len(parts))]
+
+
+def _answer(model: LanguageModel, atoms: Atoms, asked: Questions | Prefixes) -> Replies | list[Floats]:
+    if isinstance(asked, Prefixes):
+        after = dict(model.next_logprobs(asked.ids))
+        return [after[n] for n in range(len(asked.ids))]
+    scores = dict(model.score(asked.requests(), atoms))
+    return Replies.of([scores[n] for n in range(len(asked.sizes))])
+
+
+def _heard(connection: Any) -> Any:
+    """Return what a process says; raise what went wrong in it, or with it."""
+    try:
+        said = connection.recv()
+    except (EOFError, OSError):
+        raise ModelError(
+            "a process that reads texts died (out of memory? a script without `if __name__ == '__main__'`?); "
+            "try fewer with --readers, or none."
+        ) from None
+    if isinstance(said, Exception):
+        raise said
+    return said
+
+
+def _send(connection: Any, thing: object) -> None:
+    """Send, unless nobody is there any more: that is noticed when no answer comes."""
+    with contextlib.suppress(OSError):
+        connection.send(thing)
+
+
+@contextlib.contextmanager
+def _started(count: int, work: bytes) -> Iterator[list[Connection]]:
+    """Start processes, and see to it that they end."""
+    spawn = multiprocessing.get_context("spawn")
+    connections, running = [], []
+    try:
+        for _ in range(count):
+            mine, theirs = spawn.Pipe()
+            process = spawn.Process(target=read, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            connections.append(mine)
+            running.append(process)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.send_bytes(work)
+        yield connections
+    finally:
+        for connection in connections:
+            connection.close()
+        for process in running:
+            process.join(GRACE)
+            process.kill()
