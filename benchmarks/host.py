@@ -42,10 +42,6 @@ class Silent:
             count = len(request.ids) - request.first
             yield n, Scores(target[: count - 1], mass[:count], np.full(len(request.gather), -9.0))
 
-    def next_logprobs(self, prefixes):
-        for n, _ in enumerate(prefixes):
-            yield n, np.full(self.width, -np.log(self.width))
-
 
 def measure(source, texts, words, readers, repeats=5):
     tokenizer = open_tokenizer(source)

@@ -83,13 +83,14 @@ def test_values_do_not_depend_on_the_batch(model):
 
 @pytest.mark.parametrize("name", ["stories15M", "fiction-bow"])
 def test_values_do_not_depend_on_the_batch_with_real_weights(load_shared, name):
-    """Sums in float32 come in another order in another batch; real weights make of it a few 1e-4 nats, not more."""
+    """Sums in float32 come in another order in another batch, which may show in the last digits only."""
     scorer = load_shared(name)
-    lines = shared("data/text/austen_pride.txt").read_text(encoding="utf-8").split("\n\n")
+    lines = shared("data/text/austen_pride.txt").read_text(encoding="utf-8").split("\n")
     texts = [" ".join(line.split()) for line in lines if 80 < len(line) < 400][:24]
     together = scorer.score(texts, unit="nats").to_pandas()["surprisal"].to_numpy()
     alone = np.concatenate([scorer.score(text, unit="nats").to_pandas()["surprisal"].to_numpy() for text in texts])
-    assert np.nanmax(np.abs(together - alone)) < 5e-4
+    assert len(together) > 300
+    assert np.nanmax(np.abs(together - alone)) < 1e-4
 
 
 def test_short_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch):

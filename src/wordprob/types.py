@@ -302,7 +302,7 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """The seam to whatever computes probabilities: two methods."""
+    """The seam to whatever computes probabilities: one method."""
 
     tokenizer: Tokenizer
     max_tokens: int | None
@@ -314,7 +314,4 @@ class LanguageModel(Protocol):
         """About how many tokens it takes at a time."""
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Yield ``(index of the request, its scores)`` in any order."""
-
-    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Yield ``(index of the prefix, log p of every id after it)`` in any order; shared prefixes are run once."""
+        """Yield ``(index of the request, its scores)`` in any order; what requests for late rows share is run once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 import numpy as np
@@ -14,12 +14,12 @@ from wordprob.engine.ahead import Part, Ready, Settings, head, prepare
 from wordprob.engine.found import Ask, Found
 from wordprob.engine.reader import NO_START, Follow, Reader, Reading
 from wordprob.table import PageScores
-from wordprob.types import Document, Floats, LanguageModel, Scores, sums
+from wordprob.types import Document, Floats, LanguageModel, Request, Scores, sums
 
 Progress = Callable[[int, int], None]
 
-PREFIXES = 2048
-"""Branches in hand at a time."""
+BRANCHES = 2048
+"""Branches followed at a time."""
 
 UNDECIDED = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
@@ -76,22 +76,21 @@ class PageScorer:
 
     def _follow(self, reading: Reading, reader: Reader) -> None:
         """Follow the branches that go on: log p of the ids after the first, and B at their end."""
-        steps = (step for n in reading.branches.follow for step in self._steps(reading, n))
-        for part in iter(lambda: list(islice(steps, PREFIXES)), []):
-            for n, logs in self.model.next_logprobs([prefix for _, prefix, _ in part]):
-                follow, _, following = part[n]
-                if following is not None:
-                    follow.log_prob += float(logs[following])
-                elif follow.boundary is not None:
-                    follow.log_mass = estimators.logsumexp(logs[reader.members(follow.boundary)])
+        left = iter(reading.branches.follow.items())
+        while part := list(islice(left, BRANCHES)):
+            requests = [self._beyond(reading, branch, follow) for branch, follow in part]
+            for n, scores in self.model.score(requests, reader.atoms):
+                follow = part[n][1]
+                follow.log_prob = float(scores.target.sum())
+                if follow.boundary is not None:
+                    follow.log_mass = estimators.logsumexp(scores.mass[-1, reader.columns(follow.boundary)])
 
-    def _steps(self, reading: Reading, branch: int) -> Iterator[tuple[Follow, list[int], int | None]]:
-        """Yield what must be known along a branch: after which prefix, and of which id (none: of the boundary)."""
-        follow, text = reading.branches.follow[branch], reading.text_of(reading.branches.boundaries[branch])
+    def _beyond(self, reading: Reading, branch: int, follow: Follow) -> Request:
+        """Return the request for what comes after the first id of a branch, which is asked for with the text."""
+        text = reading.text_of(reading.branches.boundaries[branch])
         at = reading.branches.rows[branch] - int(reading.rows[reading.first[text]])
-        before = head(reading, text, reading.window_of(text, at), at, self.start).tolist()
-        for k in range(1, len(follow.ids) + (follow.boundary is not None)):
-            yield follow, before + list(follow.ids[:k]), follow.ids[k] if k < len(follow.ids) else None
+        before = head(reading, text, reading.window_of(text, at), at, self.start)
+        return Request(np.concatenate([before, follow.ids]), first=len(before))
 
     # --- the equation ---
 

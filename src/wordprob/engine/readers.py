@@ -107,12 +107,6 @@ class Replies(NamedTuple):
             yield Scores(self.target[target], self.mass[mass], self.gathered[gathered], *extra)
 
 
-class Prefixes(NamedTuple):
-    """Prefixes after which every id's probability is wanted."""
-
-    ids: list[list[int]]
-
-
 def _slices(sizes: Ints) -> list[slice]:
     edges = offsets(sizes).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]
@@ -136,11 +130,6 @@ class Remote:
         self._connection.send(asked)
         replies: Replies = self._connection.recv()
         yield from enumerate(replies.scores(asked))
-
-    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Ask for the distribution after each prefix."""
-        self._connection.send(Prefixes([list(prefix) for prefix in prefixes]))
-        yield from enumerate(self._connection.recv())
 
 
 class Work(NamedTuple):
@@ -195,7 +184,7 @@ def served(
         while at:
             for connection in wait(list(at)):
                 said = _heard(connection)
-                if isinstance(said, Questions | Prefixes):
+                if isinstance(said, Questions):
                     senders.submit(_send, connection, _answer(model, reader.atoms, said))
                     continue
                 n = at.pop(connection)
@@ -209,10 +198,7 @@ def served(
     return [found[n] for n in range(len(parts))]
 
 
-def _answer(model: LanguageModel, atoms: Atoms, asked: Questions | Prefixes) -> Replies | list[Floats]:
-    if isinstance(asked, Prefixes):
-        after = dict(model.next_logprobs(asked.ids))
-        return [after[n] for n in range(len(asked.ids))]
+def _answer(model: LanguageModel, atoms: Atoms, asked: Questions) -> Replies:
     scores = dict(model.score(asked.requests(), atoms))
     return Replies.of([scores[n] for n in range(len(asked.sizes))])
 

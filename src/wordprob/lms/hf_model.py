@@ -312,7 +312,10 @@ class HFModel:
     # --- off the observed path ---
 
     def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Yield the log-distribution after each prefix; what prefixes share is run once if the model has a cache."""
+        """Yield the log-distribution after each prefix: what :meth:`score` sums up, in full.
+
+        What prefixes share is run once if the model has a cache.
+        """
         import torch
 
         with torch.inference_mode():
