@@ -107,13 +107,13 @@ class Branches:
 
 NOWHERE = -1
 
-SEEN = 8
+SEEN = 16
 """Bytes at a word's end by which it is known again."""
 
 Look = bytes
 """By what a word is known again: its last bytes, whether they follow a seam, how many they are, its last tokens.
 
-Five numbers in one string, since a tuple for every word would keep Python's collector busy; ``NEW`` if it is not known
+All in one string, since a tuple for every word would keep Python's collector busy; ``NEW`` if it is not known
 again.
 """
 NEW = b""
@@ -493,10 +493,10 @@ def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[L
     kept, count = np.where(inside, size + 1, finish - chunk), alignment.stops[words] - low
     joined = np.append(0, alignment.cuts)[words] == Cut.JOINED
     known = follows & ~joined & (~inside | (exact & plain)) & (kept <= SEEN) & (count > 0) & (count <= 2)
-    seen = np.where(np.arange(SEEN) >= SEEN - kept[:, None], tail, 0).astype(np.uint8).view(np.uint64)[:, 0]
+    seen = np.where(np.arange(SEEN) >= SEEN - kept[:, None], tail, 0).astype(np.uint8).view("<u8")
     last = reading.ids[alignment.stops[words] - 1]
     previous = np.where(count == 2, reading.ids[alignment.stops[words] - 2], NOWHERE)
-    looks = np.stack([seen, inside, kept, last, previous], axis=1, dtype="<u8", casting="unsafe")
+    looks = np.column_stack([seen, *(c.astype("<u8") for c in (inside, kept, last, previous))])
     found: list[Look] = looks.view(f"V{looks.itemsize * looks.shape[1]}")[:, 0].tolist()
     return [look if sure else NEW for sure, look in zip(known.tolist(), found, strict=True)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import signal
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -108,8 +109,7 @@ class Replies(NamedTuple):
 
 
 def _slices(sizes: Ints) -> list[slice]:
-    edges = offsets(sizes).tolist()
-    return [slice(a, b) for a, b in pairwise(edges)]
+    return [slice(a, b) for a, b in pairwise(offsets(sizes).tolist())]
 
 
 # --- in a process of its own ---
@@ -144,6 +144,7 @@ class Work(NamedTuple):
 
 def read(connection: Connection) -> None:
     """Score the pages that come through a pipe, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this is told, and lets it go
     with contextlib.suppress(EOFError, OSError):  # nobody is there any more
         work: Work = pickle.loads(connection.recv_bytes())
         model = Remote(connection, work.reader.tokenizer, work.width, work.max_tokens)
