@@ -3,8 +3,8 @@
     python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4] [--workers 1 4]
 
 Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of theirs, TEXTS has one text on
-each line. The limit is transformers' eager trunk and the head's bare matrix product over the same batches, with every
-id on the device already: no reading, no table. With --workers, also `wordprob run` with so many processes that share
+each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of like length from all
+of the texts, with every id on the device already and no mask: no reading, no table. With --workers, also `wordprob run` with so many processes that share
 the GPU, timed from the first shard to the last.
 """
 
@@ -22,7 +22,7 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     import transformers
 
     from runs import done_marks, pace
-    from wordprob import runs
+    from wordprob import plan, runs
     from wordprob.engine import Scorer
     from wordprob.lms.hf_model import HFModel
     from wordprob.lms.hf_tokenizer import load_tokenizer
@@ -50,10 +50,11 @@ def limit(model, texts):
     start = model.tokenizer.vocabulary.start
     rows = [[start, *tokens.ids.tolist()] for tokens in model.tokenizer.encode(texts)]
     rows = [row[:2048] for row in rows]
-    batches = [model._padded([rows[n] for n in batch]) for batch in model._batches([len(row) for row in rows])]
+    alike = plan.batches([len(row) for row in rows], model._budget, least=model._budget // 2)
+    batches = [model._padded([rows[n] for n in batch]) for batch in alike]
     weight = model._head.weight
     best = float("inf")
-    with torch.inference_mode():
+    with torch.inference_mode(), model._attention():
         for _ in range(3):
             torch.cuda.synchronize()
             begin = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import torch
 import transformers
 
 from conftest import shared
-from wordprob import Scorer, load
+from wordprob import Scorer, load, words
 from wordprob.errors import ModelError, OptionError, UnsupportedError
+from wordprob.lms.end_to_end import EndToEnd
 from wordprob.lms.hf_model import HFModel
 from wordprob.types import Request
 
@@ -113,6 +115,60 @@ def test_short_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch
     monkeypatch.setattr(model, "_batch", lambda requests: limited(requests, most=0))
     with pytest.raises(ModelError, match="too little memory for one text"):
         scorer.score(TEXTS)
+
+
+def test_padding_is_masked_where_it_would_be_seen(model, monkeypatch):
+    assert not model._masked, "causal models do not look ahead"
+    run = model._run
+
+    def looks_ahead(input_ids, attention_mask=None):
+        states = run(input_ids=input_ids)[0]
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        return [states + (states * mask[..., None]).sum(1, keepdim=True)]
+
+    monkeypatch.setattr(model, "_run", looks_ahead)
+    monkeypatch.setattr(model, "_masked", not model._padding_is_unseen())
+    assert model._masked
+    assert model._padded([[3, 4, 5], [6]])[1].tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+PADDED = {"gemma2", "openai-gpt"}
+"""A cap on attention; an older way to write attention, which cannot be exchanged."""
+
+
+def test_texts_may_stand_end_to_end(model, monkeypatch):
+    runner = model._unpadded()
+    assert (runner is None) == (model.metadata["model"] in PADDED)
+    expected = Scorer(model).score(TEXTS, unit="nats").to_pandas()
+    before = model._model.config._attn_implementation
+    monkeypatch.setattr(model, "_end_to_end", runner)
+    if runner is not None:
+        assert model._batches([5, 1, 9]) == ([[2], [0, 1]] if runner.reach == 8 else [[0, 1, 2]])
+    found = Scorer(model).score(TEXTS, unit="nats").to_pandas()
+    assert np.allclose(found["surprisal"], expected["surprisal"], atol=1e-4, equal_nan=True)
+    assert model._model.config._attn_implementation == before
+
+
+def test_texts_that_would_see_each_other_stay_apart(model, monkeypatch):
+    monkeypatch.setattr(EndToEnd, "run", lambda _, trunk, ids, places, row: trunk(input_ids=ids[None])[0][0])
+    assert model._unpadded() is None
+
+
+def test_threads_may_ask_at_the_same_time(model):
+    scorers = [Scorer(model) for _ in range(3)]
+    expected = scorers[0].score(TEXTS, unit="nats").to_pandas()["surprisal"]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda scorer: scorer.score(TEXTS * 3, unit="nats").to_pandas()["surprisal"], scorers))
+    for values in found:
+        assert np.allclose(values, np.tile(expected, 3), atol=1e-4, equal_nan=True)
+
+
+def test_gradients_are_back_on_between_answers(model):
+    reader = Scorer(model)._reader(words.define("whitespace"))
+    answers = model.score([Request(np.array([3, 4, 5])), Request(np.array([6, 7]))], reader.atoms)
+    assert not torch.is_inference_mode_enabled()
+    next(answers)
+    assert not torch.is_inference_mode_enabled()
 
 
 def test_the_terms_are_the_models_own_probabilities(model):

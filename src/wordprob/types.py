@@ -268,7 +268,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Scores:
-    """A model's answer to a request, natural logarithms.
+    """A model's answer to a request, natural logarithms, in single or double precision.
 
     Attributes
     ----------
@@ -314,4 +314,7 @@ class LanguageModel(Protocol):
         """About how many tokens it takes at a time."""
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Yield ``(index of the request, its scores)`` in any order; what requests for late rows share is run once."""
+        """Return ``(index of the request, its scores)`` in any order; what requests for late rows share is run once.
+
+        Threads may ask at the same time. A model that works in the background has begun when this returns.
+        """

@@ -11,9 +11,6 @@ from wordprob import estimators
 from wordprob.engine.reader import CERTAIN, ENDS, Reading
 from wordprob.types import Floats, Ints, Request, Scores, offsets, stretches, sums
 
-TOGETHER = 256
-"""Answers put in their places at a time."""
-
 
 @dataclass(frozen=True)
 class Ask:
@@ -64,17 +61,15 @@ class Found:
         )
 
     def take(self, reading: Reading, answers: Sequence[tuple[Ask, Scores]], sets: Floats) -> None:
-        """Put answers where they belong, some hundred at a time; ``sets`` says which atoms are in which set."""
-        for low in range(0, len(answers), TOGETHER):
-            part = answers[low : low + TOGETHER]
-            self._take_path(reading, part, sets)
-            for ask, scores in part:
-                if len(ask.branches):
-                    self.leaving[ask.branches] = scores.gathered
-                if scores.entropy is not None and scores.rank is not None:
-                    self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
-                if reading.undecided:
-                    self._take_undecided(reading, ask, scores)
+        """Put answers where they belong; ``sets`` says which atoms are in which set."""
+        self._take_path(reading, answers, sets)
+        for ask, scores in answers:
+            if len(ask.branches):
+                self.leaving[ask.branches] = scores.gathered
+            if scores.entropy is not None and scores.rank is not None:
+                self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
+            if reading.undecided:
+                self._take_undecided(reading, ask, scores)
 
     def _take_path(self, reading: Reading, part: Sequence[tuple[Ask, Scores]], sets: Floats) -> None:
         """Take log p of the tokens, B at the boundaries and p(end)."""
@@ -83,7 +78,7 @@ class Found:
         self.target[stretches(rows - texts, [len(s.target) for _, s in part])] = np.concatenate(
             [s.target for _, s in part]
         )
-        mass = np.exp(np.concatenate([s.mass for _, s in part]))
+        mass = np.exp(np.concatenate([s.mass for _, s in part], dtype=np.float64))
         edges = offsets([len(s.mass) for _, s in part])
         counts = np.array([ask.boundaries.stop - ask.boundaries.start for ask, _ in part])
         which = stretches(np.array([ask.boundaries.start for ask, _ in part]), counts)
@@ -97,7 +92,7 @@ class Found:
         for boundary in range(ask.boundaries.start, ask.boundaries.stop):
             if boundary in reading.undecided:
                 open_mass = scores.mass[reading.rows[boundary] - ask.row, reading.undecided[boundary]]
-                self.undecided[boundary] = float(np.exp(estimators.logsumexp(open_mass)))
+                self.undecided[boundary] = float(np.exp(estimators.logsumexp(open_mass.astype(np.float64))))
 
     def settle(self, reading: Reading) -> None:
         """Turn B into B̃: nothing where there is no boundary, 1 where it is certain, all spellings together."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -20,6 +20,9 @@ Progress = Callable[[int, int], None]
 
 BRANCHES = 2048
 """Branches followed at a time."""
+
+ROWS = 1 << 14
+"""Rows of answers put in their places at a time."""
 
 UNDECIDED = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
@@ -42,8 +45,10 @@ class PageScorer:
     def score(self, reader: Reader, part: Part, settings: Settings, extras: Collection[str]) -> PageScores:
         """Read a page, ask the model and put its terms together, one after the other."""
         page = prepare(reader, part, settings)
-        answers = self.ask(page, reader)
-        return self.finish(page, answers, part.documents, part.begins, extras)
+        found = Found.nothing(page.reading)
+        for answers in self.ask(page, reader):
+            found.take(page.reading, answers, page.sets)
+        return self.finish(page, found, part.documents, part.begins, extras)
 
     @property
     def start(self) -> int | None:
@@ -59,20 +64,28 @@ class PageScorer:
 
     def ask(
         self, page: Ready, reader: Reader, progress: Progress | None = None, before: int = 0, total: int = 0
-    ) -> list[tuple[Ask, Scores]]:
-        """Return what the model says along the observed texts, follow what leaves them, and tell how many are done."""
+    ) -> Iterator[list[tuple[Ask, Scores]]]:
+        """Yield what the model says along the observed texts, and tell how many are done; then follow what leaves them.
+
+        Answers come some thousand rows at a time, so that those of a long text need not all be kept.
+        """
         left = np.bincount([ask.text for ask in page.asks], minlength=len(page.reading.page.documents))
-        done, found = int(np.sum(left == 0)), []
+        done, rows, found = int(np.sum(left == 0)), 0, []
         for k, scores in self.model.score([ask.request for ask in page.asks], reader.atoms):
             ask = page.asks[k]
             found.append((ask, scores))
+            rows += len(scores.mass)
             left[ask.text] -= 1
             if not left[ask.text]:
                 done += 1
                 if progress is not None:
                     progress(before + done, total)
+            if rows >= ROWS:
+                yield found
+                rows, found = 0, []
+        if found:
+            yield found
         self._follow(page.reading, reader)
-        return found
 
     def _follow(self, reading: Reading, reader: Reader) -> None:
         """Follow the branches that go on: log p of the ids after the first, and B at their end."""
@@ -81,9 +94,10 @@ class PageScorer:
             requests = [self._beyond(reading, branch, follow) for branch, follow in part]
             for n, scores in self.model.score(requests, reader.atoms):
                 follow = part[n][1]
-                follow.log_prob = float(scores.target.sum())
+                follow.log_prob = float(scores.target.sum(dtype=np.float64))
                 if follow.boundary is not None:
-                    follow.log_mass = estimators.logsumexp(scores.mass[-1, reader.columns(follow.boundary)])
+                    last = scores.mass[-1, reader.columns(follow.boundary)]
+                    follow.log_mass = estimators.logsumexp(last.astype(np.float64))
 
     def _beyond(self, reading: Reading, branch: int, follow: Follow) -> Request:
         """Return the request for what comes after the first id of a branch, which is asked for with the text."""
@@ -97,17 +111,16 @@ class PageScorer:
     def finish(
         self,
         page: Ready,
-        answers: Sequence[tuple[Ask, Scores]],
+        found: Found,
         documents: Sequence[Document],
         begins: Sequence[int] | None,
         extras: Collection[str],
     ) -> PageScores:
-        """Put the equation's terms together for the words after those given.
+        """Put the equation's terms together for the words after those given, from what the model said.
 
         ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
         """
-        reading, found = page.reading, Found.nothing(page.reading)
-        found.take(reading, answers, page.sets)
+        reading = page.reading
         found.settle(reading)
         alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
         end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)

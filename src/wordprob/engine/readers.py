@@ -11,12 +11,14 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import socket
+import struct
+import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
-from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +32,48 @@ from wordprob.types import Atoms, Floats, Ints, LanguageModel, Request, Scores, 
 
 GRACE = 10
 """Seconds a process has to end before it is made to."""
+
+SIZE = struct.Struct("!Q")
+
+
+class Line:
+    """One end of a line between two processes: arrays go over it as they are, and other threads run meanwhile."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def send(self, thing: object) -> None:
+        """Say something."""
+        arrays: list[pickle.PickleBuffer] = []
+        parts = [memoryview(pickle.dumps(thing, protocol=5, buffer_callback=arrays.append))]
+        parts += [array.raw() for array in arrays]
+        sizes = [len(parts), *(len(part) for part in parts)]
+        self._end.sendall(b"".join(map(SIZE.pack, sizes)))
+        for part in parts:
+            self._end.sendall(part)
+
+    def receive(self) -> Any:
+        """Wait for what the other end says; ``EOFError`` if it has gone."""
+        (count,) = SIZE.unpack(self._take(SIZE.size))
+        sizes = [size for (size,) in SIZE.iter_unpack(self._take(count * SIZE.size))]
+        said, *arrays = [self._take(size) for size in sizes]
+        return pickle.loads(said, buffers=arrays)
+
+    def _take(self, size: int) -> bytearray:
+        found = bytearray(size)
+        left = memoryview(found)
+        while len(left):
+            count = self._end.recv_into(left)
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return found
+
+    def close(self) -> None:
+        """Go; whoever waits for this line, at either end, is told."""
+        with contextlib.suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+        self._end.close()
 
 
 class Questions(NamedTuple):
@@ -90,7 +134,7 @@ class Replies(NamedTuple):
         """Lay answers end to end."""
         nothing = np.zeros(0)
         return cls(
-            np.concatenate([nothing, *(s.target for s in scores)]),
+            np.concatenate([s.target for s in scores]) if scores else nothing,
             np.concatenate([s.mass for s in scores]) if scores else np.zeros((0, 0)),
             np.concatenate([nothing, *(s.gathered for s in scores)]),
             np.concatenate([nothing, *(s.entropy for s in scores if s.entropy is not None)]),
@@ -116,10 +160,10 @@ def _slices(sizes: Ints) -> list[slice]:
 
 
 class Remote:
-    """The model as a process sees it that has none: it asks at the other end of a pipe."""
+    """The model as a process sees it that has none: it asks at the other end of a line."""
 
-    def __init__(self, connection: Connection, tokenizer: Tokenizer, width: int, max_tokens: int | None) -> None:
-        self._connection = connection
+    def __init__(self, line: Line, tokenizer: Tokenizer, width: int, max_tokens: int | None) -> None:
+        self._line = line
         self.tokenizer, self.width, self.max_tokens = tokenizer, width, max_tokens
         self.metadata: Mapping[str, str] = {}
         self.batch_tokens = 0
@@ -127,8 +171,8 @@ class Remote:
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
         """Ask about requests; the other end knows the atoms."""
         asked = Questions.of(requests)
-        self._connection.send(asked)
-        replies: Replies = self._connection.recv()
+        self._line.send(asked)
+        replies: Replies = self._line.receive()
         yield from enumerate(replies.scores(asked))
 
 
@@ -142,15 +186,15 @@ class Work(NamedTuple):
     max_tokens: int | None
 
 
-def read(connection: Connection) -> None:
-    """Score the pages that come through a pipe, until there are no more."""
+def read(end: socket.socket) -> None:
+    """Score the pages that come over a line, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this is told, and lets it go
+    line = Line(end)
     with contextlib.suppress(EOFError, OSError):  # nobody is there any more
-        work: Work = pickle.loads(connection.recv_bytes())
-        model = Remote(connection, work.reader.tokenizer, work.width, work.max_tokens)
-        scorer = PageScorer(model)
-        while (part := connection.recv()) is not None:
-            connection.send(_attempt(scorer, work, part))
+        work: Work = line.receive()
+        scorer = PageScorer(Remote(line, work.reader.tokenizer, work.width, work.max_tokens))
+        while True:
+            line.send(_attempt(scorer, work, line.receive()))
 
 
 def _attempt(scorer: PageScorer, work: Work, part: Part) -> PageScores | Exception:
@@ -178,25 +222,46 @@ def served(
     work = Work(reader, settings, tuple(extras), model.width, model.max_tokens)
     found: dict[int, PageScores] = {}
     left, done, total = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts)
-    with _started(min(processes, len(parts)), pickle.dumps(work)) as connections, ThreadPoolExecutor(2) as senders:
-        at: dict[Any, int] = {connection: left.popleft() for connection in connections}
-        for connection, n in at.items():
-            senders.submit(_send, connection, parts[n])
-        while at:
-            for connection in wait(list(at)):
-                said = _heard(connection)
-                if isinstance(said, Questions):
-                    senders.submit(_send, connection, _answer(model, reader.atoms, said))
-                    continue
-                n = at.pop(connection)
-                found[n] = replace(said, documents=parts[n].documents)
-                done += len(parts[n].documents)
-                if progress is not None:
-                    progress(done, total)
-                if left:
-                    at[connection] = left.popleft()
-                senders.submit(_send, connection, parts[at[connection]] if connection in at else None)
+    said: SimpleQueue[tuple[int, PageScores] | Exception] = SimpleQueue()
+    with _started(min(processes, len(parts))) as lines:
+        attending = [
+            threading.Thread(target=_attend, args=(line, work, model, parts, left, said), daemon=True) for line in lines
+        ]
+        for thread in attending:
+            thread.start()
+        while len(found) < len(parts):
+            n, scores = _good(said.get())
+            found[n] = replace(scores, documents=parts[n].documents)
+            done += len(parts[n].documents)
+            if progress is not None:
+                progress(done, total)
+    for thread in attending:
+        thread.join()
     return [found[n] for n in range(len(parts))]
+
+
+def _attend(
+    line: Line,
+    work: Work,
+    model: LanguageModel,
+    parts: Sequence[Part],
+    left: deque[int],
+    said: SimpleQueue[tuple[int, PageScores] | Exception],
+) -> None:
+    """Give a process one page after another, and answer what it asks about them."""
+    try:
+        line.send(work)
+        while True:
+            try:
+                n = left.popleft()
+            except IndexError:
+                return
+            line.send(parts[n])
+            while isinstance(heard := line.receive(), Questions):
+                line.send(_answer(model, work.reader.atoms, heard))
+            said.put(heard if isinstance(heard, Exception) else (n, heard))
+    except Exception as error:  # raised where somebody sees it
+        said.put(error)
 
 
 def _answer(model: LanguageModel, atoms: Atoms, asked: Questions) -> Replies:
@@ -204,46 +269,35 @@ def _answer(model: LanguageModel, atoms: Atoms, asked: Questions) -> Replies:
     return Replies.of([scores[n] for n in range(len(asked.sizes))])
 
 
-def _heard(connection: Any) -> Any:
-    """Return what a process says; raise what went wrong in it, or with it."""
-    try:
-        said = connection.recv()
-    except (EOFError, OSError):
+def _good(said: tuple[int, PageScores] | Exception) -> tuple[int, PageScores]:
+    """Return a page; raise what went wrong in a process, or with it."""
+    if isinstance(said, EOFError | OSError):
         raise ModelError(
             "a process that reads texts died (out of memory? a script without `if __name__ == '__main__'`?); "
             "try fewer with --readers, or none."
-        ) from None
+        )
     if isinstance(said, Exception):
         raise said
     return said
 
 
-def _send(connection: Any, thing: object) -> None:
-    """Send, unless nobody is there any more: that is noticed when no answer comes."""
-    with contextlib.suppress(OSError):
-        connection.send(thing)
-
-
 @contextlib.contextmanager
-def _started(count: int, work: bytes) -> Iterator[list[Connection]]:
+def _started(count: int) -> Iterator[list[Line]]:
     """Start processes, and see to it that they end."""
     spawn = multiprocessing.get_context("spawn")
-    connections, running = [], []
+    lines, running = [], []
     try:
         for _ in range(count):
-            mine, theirs = spawn.Pipe()
+            mine, theirs = socket.socketpair()
             process = spawn.Process(target=read, args=(theirs,), daemon=True)
             process.start()
             theirs.close()
-            connections.append(mine)
+            lines.append(Line(mine))
             running.append(process)
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.send_bytes(work)
-        yield connections
+        yield lines
     finally:
-        for connection in connections:
-            connection.close()
+        for line in lines:
+            line.close()
         for process in running:
             process.join(GRACE)
             process.kill()

@@ -10,7 +10,8 @@ import regex
 from wordprob import plan
 from wordprob import words as words_module
 from wordprob._version import __version__
-from wordprob.engine.ahead import Part, Settings, ready
+from wordprob.engine.ahead import Part, Ready, Settings, ready
+from wordprob.engine.found import Found
 from wordprob.engine.page import PageScorer, Progress
 from wordprob.engine.reader import Reader
 from wordprob.engine.readers import served
@@ -169,12 +170,29 @@ class Scorer:
         done = 0
         with ThreadPoolExecutor(1) as pool:
             for page, part, said in zip(ready(reader, parts, settings), parts, rows, strict=True):
-                answers = self._one.ask(page, reader, progress, done, total)
-                finished.append(pool.submit(self._one.finish, page, answers, said.documents, part.begins, extras))
+                found = Found.nothing(page.reading)
+                taken = [
+                    pool.submit(found.take, page.reading, answers, page.sets)
+                    for answers in self._one.ask(page, reader, progress, done, total)
+                ]
+                finished.append(pool.submit(self._finish, page, taken, found, said.documents, part.begins, extras))
                 done += len(part.documents)
                 for early in finished[-BEHIND - 1 : -BEHIND]:
                     early.result()
         return [page.result() for page in finished]
+
+    def _finish(
+        self,
+        page: Ready,
+        taken: Sequence[Future[None]],
+        found: Found,
+        documents: Sequence[Document],
+        begins: Sequence[int] | None,
+        extras: Collection[str],
+    ) -> PageScores:
+        for answers in taken:
+            answers.result()
+        return self._one.finish(page, found, documents, begins, extras)
 
     def _pages(self, lengths: Sequence[int], readers: int) -> list[slice]:
         """Cut texts into pages: large for a model that takes much at a time, so that little is padded."""
