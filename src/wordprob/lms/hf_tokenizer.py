@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
-from functools import cache
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from wordprob import vocab
 from wordprob.errors import ModelError, OptionError
+from wordprob.lms import pieces
 from wordprob.types import Tokens, Vocabulary
 
 SEPARATORS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
@@ -69,8 +72,37 @@ class HFTokenizer:
         """Tokenise each text, without special tokens; text that looks like one is text."""
         if self._backend is None:
             return vocab.all_spans(texts, [self._ids(t) for t in texts], self.vocabulary, None)
-        encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return vocab.all_spans(texts, [e.ids for e in encoded], self.vocabulary, lambda n: self._offsets(texts[n]))
+        long = max(map(len, texts), default=0) > pieces.LONG and self._left_out is not None
+        ids = self._in_pieces(texts, self._left_out or 0) if long else self._whole(texts)
+        return vocab.all_spans(texts, ids, self.vocabulary, lambda n: self._offsets(texts[n]))
+
+    def _whole(self, texts: Iterable[str]) -> list[Sequence[int]]:
+        backend: Any = self._backend
+        return [e.ids for e in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def _in_pieces(self, texts: Sequence[str], left_out: int) -> list[Sequence[int]]:
+        """Tokenise the long ones of these texts piece by piece: whole, they take some hundred bytes a token."""
+        short = iter(self._whole(text for text in texts if len(text) <= pieces.LONG))
+        return [
+            next(short) if len(text) <= pieces.LONG else self._joined(pieces.cut(text, pieces.PIECE, left_out))
+            for text in texts
+        ]
+
+    def _joined(self, parts: Iterator[str]) -> Sequence[int]:
+        ids = array("q")
+        while batch := list(islice(parts, pieces.BATCH)):
+            for found in self._whole(batch):
+                ids.extend(found)
+        return ids
+
+    @cached_property
+    def _left_out(self) -> int | None:
+        """What a cut leaves out of a long text (see :mod:`pieces`), tried out; ``None`` where texts stay whole."""
+        found = pieces.left_out(self._backend)
+        if found is None:
+            return None
+        same = list(self._joined(pieces.cut(pieces.PROBE, 1, found))) == self._whole([pieces.PROBE])[0]
+        return found if same else None
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         """Return the tokeniser's own account of where its tokens stand, for a text it rewrote."""
