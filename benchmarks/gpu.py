@@ -1,11 +1,14 @@
 """Texts to table on a GPU: the whole of wordprob against the model alone on the same batches.
 
     python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4] [--workers 1 4]
+                             [--repeat 4 40]
 
 Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of theirs, TEXTS has one text on
-each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of like length from all
-of the texts, with every id on the device already and no mask: no reading, no table. With --workers, also `wordprob run` with so many processes that share
-the GPU, timed from the first shard to the last.
+each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of like length, taken
+from all of the texts, with every id on the device already and no mask: no reading, no table. With --workers, also
+`wordprob run` with so many processes that share the GPU, timed from the first shard to the last. The texts are taken as
+often as --repeat says, once for each number; with more than one, further_us_per_token is what a token more takes: what
+is left when starting processes no longer counts. With --compile, the model is compiled; the limit is not.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     from wordprob.lms.hf_tokenizer import load_tokenizer
 
 
-def model_of(shape, tokenizer):
+def model_of(shape, tokenizer, compile=False):
     """Return a model of random weights, small enough that its softmax is not all in one place."""
     size, layers, heads, feed = gpu_head.SHAPES[shape]
     config = transformers.GPTNeoXConfig(
@@ -42,7 +45,7 @@ def model_of(shape, tokenizer):
     torch.manual_seed(0)
     with torch.device("cuda"):
         model = transformers.GPTNeoXForCausalLM(config).to(torch.bfloat16).eval()
-    return HFModel(model, tokenizer, {"model": shape})
+    return HFModel(model, tokenizer, {"model": shape}, compile=compile)
 
 
 def limit(model, texts):
@@ -91,6 +94,37 @@ def shared_out(model, tokenizer, texts, workers):
         return found.words / pace(done_marks(Path(home, "out")))
 
 
+def row(shape, way, count, tokens, ours, alone, model):
+    """Return what is to be written of one measurement, beside the model alone."""
+    each = ours / tokens * 1e6
+    return {
+        "shape": shape,
+        "tokens": tokens,
+        "batch_tokens": model._budget,
+        "compiled": model._whole != model._run,
+        "readers": count if way == "readers" else 0,
+        "workers": count if way == "workers" else 0,
+        "ours_s": round(ours, 3),
+        "us_per_token": round(each, 4),
+        "limit_us_per_token": round(alone["limit_us"], 4),
+        "limit_padding": alone["limit_padding"],
+        "ratio_to_limit": round(each / alone["limit_us"], 3),
+        "tokens_per_s": round(tokens / ours),
+        **further_row(None, None),
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def further_row(each, least):
+    """Return what each token more takes, where that is known."""
+    return {
+        "further_us_per_token": "" if each is None else round(each, 4),
+        "further_ratio_to_limit": "" if each is None else round(each / least, 3),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokenizer")
@@ -99,37 +133,34 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=list(gpu_head.SHAPES))
     parser.add_argument("--readers", nargs="+", type=int, default=[0, 4])
     parser.add_argument("--workers", nargs="*", type=int, default=[])
-    parser.add_argument("--repeat", type=int, default=1, help="how often the texts are taken")
+    parser.add_argument("--repeat", nargs="+", type=int, default=[1], help="how often the texts are taken")
+    parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
-    texts, rows = record.texts_in(options.texts) * options.repeat, []
+    texts, rows = record.texts_in(options.texts), []
     tokenizer = load_tokenizer(options.tokenizer)
     for shape in options.shapes:
-        model = model_of(shape, tokenizer)
+        model = model_of(shape, tokenizer, options.compile)
         scorer = Scorer(model)
-        least, tokens, padded = limit(model, texts)
+        least, tokens, padded = limit(model, texts * min(options.repeat))
+        alone = {"limit_us": least / tokens * 1e6, "limit_padding": round(padded / tokens - 1, 4)}
+        tokens //= min(options.repeat)
         ways = [("readers", n) for n in options.readers] + [("workers", n) for n in options.workers]
         for way, count in ways:
-            alone = way == "readers"
-            ours = whole(scorer, texts, count) if alone else shared_out(model, options.tokenizer, texts, count)
-            rows.append(
-                {
-                    "shape": shape,
-                    "texts": len(texts),
-                    "tokens": tokens,
-                    "padding": round(padded / tokens - 1, 4),
-                    "batch_tokens": model._budget,
-                    "readers": count if alone else 0,
-                    "workers": 0 if alone else count,
-                    "limit_s": round(least, 3),
-                    "ours_s": round(ours, 3),
-                    "ratio_to_limit": round(ours / least, 3),
-                    "tokens_per_s": round(tokens / ours),
-                    "device": torch.cuda.get_device_name(),
-                    "torch": torch.__version__,
-                    "transformers": transformers.__version__,
-                }
-            )
-            print(rows[-1], flush=True)
+            taken = {}
+            for repeat in options.repeat:
+                many = texts * repeat
+                taken[repeat] = (
+                    whole(scorer, many, count)
+                    if way == "readers"
+                    else shared_out(model, options.tokenizer, many, count)
+                )
+                rows.append(row(shape, way, count, tokens * repeat, taken[repeat], alone, model))
+                print(rows[-1], flush=True)
+            if len(taken) > 1:
+                low, *_, high = sorted(taken)
+                further = (taken[high] - taken[low]) / (tokens * (high - low)) * 1e6
+                rows[-1] |= further_row(further, alone["limit_us"])
+                print(rows[-1], flush=True)
         del model, scorer
         torch.cuda.empty_cache()
     if options.results:

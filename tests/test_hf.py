@@ -150,7 +150,7 @@ def test_texts_may_stand_end_to_end(model, monkeypatch):
 
 
 def test_texts_that_would_see_each_other_stay_apart(model, monkeypatch):
-    monkeypatch.setattr(EndToEnd, "run", lambda _, trunk, ids, places, row: trunk(input_ids=ids[None])[0][0])
+    monkeypatch.setattr(EndToEnd, "run", lambda _, trunk, ids, *__: trunk(input_ids=ids[None])[0][0])
     assert model._unpadded() is None
 
 

@@ -41,9 +41,7 @@ INPUTS = ("text", *FORMATS)
 @click.option(
     "--readers",
     type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Processes that do all but run the model, for a fast GPU; 0: threads.",
+    help="Processes that do all but run the model; 0: threads. By default a few where a GPU has much to read.",
 )
 @models_options
 @click.option("--shape", default="long", show_default=True, help="Several models: long (a column says which) or wide.")
@@ -59,7 +57,7 @@ def score(
     min_context: int | None,
     entropy: bool,
     rank: bool,
-    readers: int,
+    readers: int | None,
     force: bool,
     models: tuple[str, ...],
     shape: str,

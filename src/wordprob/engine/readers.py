@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import pickle
 import signal
 import socket
@@ -33,7 +34,22 @@ from wordprob.types import Atoms, Floats, Ints, LanguageModel, Request, Scores, 
 GRACE = 10
 """Seconds a process has to end before it is made to."""
 
+MOST = 4
+"""Processes that keep up with any model seen so far."""
+
+FAST = 8192
+"""A model that takes so many tokens at a time is on a GPU."""
+
+MUCH = 1 << 23
+"""Characters for which it pays to start processes."""
+
 SIZE = struct.Struct("!Q")
+
+
+def worthwhile(batch_tokens: int, characters: int) -> int:
+    """Return how many processes pay for a model and so much text."""
+    spare = (os.cpu_count() or 1) - 1
+    return min(MOST, spare) if batch_tokens >= FAST and characters >= MUCH else 0
 
 
 class Line:

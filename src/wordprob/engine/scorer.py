@@ -14,7 +14,7 @@ from wordprob.engine.ahead import Part, Ready, Settings, ready
 from wordprob.engine.found import Found
 from wordprob.engine.page import PageScorer, Progress
 from wordprob.engine.reader import Reader
-from wordprob.engine.readers import served
+from wordprob.engine.readers import served, worthwhile
 from wordprob.errors import InputError, OptionError, did_you_mean
 from wordprob.table import EXTRAS, PageScores, WordTable, unit_size
 from wordprob.types import Document, LanguageModel, Word, WordDefinition
@@ -70,7 +70,7 @@ class Scorer:
         min_context: int | None = None,
         extras: Collection[str] = (),
         progress: Progress | None = None,
-        readers: int = 0,
+        readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -92,13 +92,17 @@ class Scorer:
         progress
             Called with the numbers of texts done and in all.
         readers
-            Processes that do everything but run the model, for a fast GPU; by default threads of this one do.
+            Processes that do everything but run the model, for a fast GPU; by default threads of this one do. ``None``
+            for as many as pay; a script that asks for some needs ``if __name__ == "__main__":``.
         """
         unit_size(unit)
         _check_extras(extras)
         documents = _documents(texts, ids)
         rule, located = _definition(words, documents)
-        cut = self._pages([len(d.text) for d in documents], readers)
+        lengths = [len(d.text) for d in documents]
+        if readers is None:
+            readers = worthwhile(self.model.batch_tokens, sum(lengths))
+        cut = self._pages(lengths, readers)
         parts = [Part(documents[c], None if located is None else located[c]) for c in cut]
         settings = Settings(self._one.start, self._one.room, min_context, bool(extras))
         if readers:

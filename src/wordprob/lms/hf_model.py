@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wordprob import plan
 from wordprob.errors import ModelError
 from wordprob.kernels import HeadScorer, head_scorer, reference
-from wordprob.lms.end_to_end import EndToEnd, Row
+from wordprob.lms.end_to_end import EndToEnd
 from wordprob.lms.hf_tokenizer import HFTokenizer
 from wordprob.types import Atoms, Floats, Ints, Request, Scores, offsets, stretches
 
@@ -72,7 +72,7 @@ class HFModel:
         self._masked = not self._padding_is_unseen()
         self._cached = self._cache_is_right()
         self._whole = self._compiled() if compile else self._run
-        self._end_to_end = None if compile or not self._on_gpu else self._unpadded()
+        self._end_to_end = self._unpadded() if self._on_gpu else None
 
     # --- the observed path ---
 
@@ -203,9 +203,9 @@ class HFModel:
     def _in_a_row(self, runner: EndToEnd, rows: Sequence[Ints]) -> torch.Tensor:
         """Return the states of rows that stand end to end."""
         lengths = [len(row) for row in rows]
-        row = Row(self._moved(offsets(lengths).astype(np.int32)), max(lengths))
         places = stretches(np.zeros(len(rows), dtype=np.int64), lengths)
-        return runner.run(self._trunk, self._moved(np.concatenate(rows)), self._moved(places), row)
+        edges = self._moved(offsets(lengths).astype(np.int32))
+        return runner.run(self._whole, self._moved(np.concatenate(rows)), self._moved(places), edges, max(lengths))
 
     def _unpadded(self) -> EndToEnd | None:
         """Return what runs texts end to end, if it gives what running them side by side gives."""
