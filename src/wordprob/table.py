@@ -10,7 +10,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,13 +128,23 @@ class WordTable:
         return self.metadata["unit"]
 
     @classmethod
-    def build(cls, scored: Sequence[PageScores], metadata: Mapping[str, str], unit: str) -> WordTable:
-        """Put scored texts into one table."""
+    def build(cls, scored: Iterable[PageScores], metadata: Mapping[str, str], unit: str) -> WordTable:
+        """Put scored texts into one table, page by page as they come."""
         import pandas as pd
+        import pyarrow as pa
 
         size = unit_size(unit)
-        frame = _words(scored, size) if any(len(s.starts) for s in scored) else pd.DataFrame({n: [] for n in COLUMNS})
-        texts = [pd.DataFrame(_texts(s, size)) for s in scored]
+        words, texts, counts, ids = [], [], [], []
+        for page in scored:
+            words.append(pa.table(_columns(page, size)))
+            texts.append(pd.DataFrame(_texts(page, size)))
+            counts.append(page.counts)
+            ids += [document.id for document in page.documents]
+        if not sum(map(len, words)):
+            frame = pd.DataFrame({name: [] for name in COLUMNS})
+        else:
+            frame = pa.concat_tables(words).to_pandas()
+            frame.insert(0, "text_id", np.repeat(_ids(ids), np.concatenate(counts)))
         summary = pd.concat(texts, ignore_index=True) if texts else pd.DataFrame({name: [] for name in TEXT_COLUMNS})
         return cls(frame, summary, {**metadata, "unit": unit})
 
@@ -234,17 +244,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _words(scored: Sequence[PageScores], size: float) -> pd.DataFrame:
-    """Return a row for each word; strings go from buffer to buffer, never one by one."""
-    import pyarrow as pa
-
-    frame: pd.DataFrame = pa.concat_tables([pa.table(_columns(page, size)) for page in scored]).to_pandas()
-    ids = _ids([document for page in scored for document in page.documents])
-    frame.insert(0, "text_id", np.repeat(ids, np.concatenate([page.counts for page in scored])))
-    return frame
-
-
 def _columns(scored: PageScores, size: float) -> dict[str, Any]:
+    """Return a row for each word; strings go from buffer to buffer, never one by one."""
     count = len(scored.starts)
     return {
         "word_id": np.arange(count) - np.repeat(offsets(scored.counts)[:-1], scored.counts),
@@ -262,9 +263,8 @@ def _columns(scored: PageScores, size: float) -> dict[str, Any]:
     }
 
 
-def _ids(documents: Sequence[Document]) -> Any:
+def _ids(ids: Sequence[int | str]) -> Any:
     """Return the texts' ids: numbers if all are, else as they came."""
-    ids = [d.id for d in documents]
     return np.array(ids, dtype=np.int64 if all(type(i) is int for i in ids) else object)
 
 
@@ -303,7 +303,7 @@ def _texts(scored: PageScores, size: float) -> dict[str, Any]:
         perplexity = 2.0 ** np.minimum(rates["word"], 1000.0)
         conservation = added - scored.token_log_prob
     return {
-        "text_id": _ids(scored.documents),
+        "text_id": _ids([document.id for document in scored.documents]),
         "n_words": scored.counts,
         "n_scored": sums(np.isfinite(scored.surprisal).astype(float), edges[:-1], edges[1:]).astype(np.int64),
         "n_tokens": scored.tokens,

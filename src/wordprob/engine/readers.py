@@ -233,11 +233,11 @@ def served(
     extras: Collection[str],
     processes: int,
     progress: Progress | None,
-) -> list[PageScores]:
-    """Score pages in processes of their own, and run the model for them here."""
+) -> Iterator[PageScores]:
+    """Score pages in processes of their own, run the model for them here, and yield them in order."""
     work = Work(reader, settings, tuple(extras), model.width, model.max_tokens)
     found: dict[int, PageScores] = {}
-    left, done, total = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts)
+    left, done, total, given = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts), 0
     said: SimpleQueue[tuple[int, PageScores] | Exception] = SimpleQueue()
     with _started(min(processes, len(parts))) as lines:
         attending = [
@@ -245,15 +245,17 @@ def served(
         ]
         for thread in attending:
             thread.start()
-        while len(found) < len(parts):
+        while given < len(parts):
             n, scores = _good(said.get())
             found[n] = replace(scores, documents=parts[n].documents)
             done += len(parts[n].documents)
             if progress is not None:
                 progress(done, total)
-    for thread in attending:
-        thread.join()
-    return [found[n] for n in range(len(parts))]
+            while given in found:
+                yield found.pop(given)
+                given += 1
+        for thread in attending:
+            thread.join()
 
 
 def _attend(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import regex
@@ -164,13 +165,13 @@ class Scorer:
         settings: Settings,
         extras: Collection[str],
         progress: Progress | None,
-    ) -> list[PageScores]:
+    ) -> Iterator[PageScores]:
         """Score pages one after another: the next is read and the last put together while the model is at one.
 
         ``rows`` are the documents that the table's rows speak of.
         """
         reader, total = self._reader(rule), sum(len(part.documents) for part in parts)
-        finished: list[Future[PageScores]] = []
+        finished: deque[Future[PageScores]] = deque()
         done = 0
         with ThreadPoolExecutor(1) as pool:
             for page, part, said in zip(ready(reader, parts, settings), parts, rows, strict=True):
@@ -181,9 +182,10 @@ class Scorer:
                 ]
                 finished.append(pool.submit(self._finish, page, taken, found, said.documents, part.begins, extras))
                 done += len(part.documents)
-                for early in finished[-BEHIND - 1 : -BEHIND]:
-                    early.result()
-        return [page.result() for page in finished]
+                if len(finished) > BEHIND:
+                    yield finished.popleft().result()
+            while finished:
+                yield finished.popleft().result()
 
     def _finish(
         self,
