@@ -42,7 +42,7 @@ bench: $(READY)
 
 bench-gpu: $(READY)
 	$(BIN)/python benchmarks/gpu_head.py benchmarks/results/gpu_head.csv --compile
-	$(BIN)/python benchmarks/gpu.py $(TOKENIZER) $(TEXTS) benchmarks/results/gpu.csv --readers 0 8 --workers 1 4
+	$(BIN)/python benchmarks/gpu.py $(TOKENIZER) $(TEXTS) benchmarks/results/gpu.csv --readers 0 4 8 --repeat 4 24
 
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/peers.py $(TEXTS) $(RESULTS)
