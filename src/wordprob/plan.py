@@ -38,13 +38,17 @@ def windows(length: int, stops: Ints, room: int | None, min_context: int | None 
     """
     if room is None or length <= room:
         return [Window(0, 0, length)]
-    context = room // 2 if min_context is None else min(max(min_context, 1), room - 1)
     found, low, first = [], 0, 0
     while low + room < length:
         cut = _cut_before(low + room, stops, first + 1)
         found.append(Window(low, first, cut - 1))
-        first, low = cut, cut - context
+        first, low = cut, cut - context(room, min_context)
     return [*found, Window(low, first, length)]
+
+
+def context(room: int, min_context: int | None = None) -> int:
+    """Return how many tokens come before each word of a text that does not fit."""
+    return room // 2 if min_context is None else min(max(min_context, 1), room - 1)
 
 
 def _cut_before(limit: int, stops: Ints, least: int) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.errors import InputError, OptionError, OutputError
-from wordprob.types import Document, Floats, Ints, offsets, sums
+from wordprob.types import Document, Floats, Ints, offsets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,24 @@ MEASURED = (*NUMBERS, "entropy")
 
 
 @dataclass(frozen=True)
+class TextScores:
+    """What each of some texts comes to, in nats."""
+
+    words: Ints
+    """How many."""
+    scored: Ints
+    """How many have a surprisal."""
+    surprisal: Floats
+    """The sum of them all."""
+    tokens: Ints
+    token_log_prob: Floats
+    """log p(tokens, end), all of them."""
+    words_log_prob: Floats
+    """log p of the words, from the tokens: Σ log p(token) + log B̃(last) − log B̃(start)."""
+    end: Floats
+
+
+@dataclass(frozen=True)
 class PageScores:
     """Scored texts, in nats, their words one after another: what a table is made of."""
 
@@ -96,14 +114,12 @@ class PageScores:
     extras: Mapping[str, Floats]
     notes: Mapping[int, str]
     """By word; most have none."""
-    tokens: Ints
-    """Of each text."""
-    token_log_prob: Floats
-    """log p(tokens, end), all of them."""
-    words_log_prob: Floats
-    """log p of the words, from the tokens: Σ log p(token) + log B̃(last) − log B̃(start)."""
-    end: Floats
+    totals: TextScores
     note: str = ""
+    first: int = 0
+    """The number of the first word: more than 0 where the only text began on an earlier page."""
+    goes_on: bool = False
+    """Whether the only text goes on on the next page, and what it comes to is said there."""
 
 
 class WordTable:
@@ -137,9 +153,10 @@ class WordTable:
         words, texts, counts, ids = [], [], [], []
         for page in scored:
             words.append(pa.table(_columns(page, size)))
-            texts.append(pd.DataFrame(_texts(page, size)))
             counts.append(page.counts)
             ids += [document.id for document in page.documents]
+            if not page.goes_on:
+                texts.append(pd.DataFrame(_texts(page.documents, page.totals, page.note, size)))
         if not sum(map(len, words)):
             frame = pd.DataFrame({name: [] for name in COLUMNS})
         else:
@@ -248,7 +265,7 @@ def _columns(scored: PageScores, size: float) -> dict[str, Any]:
     """Return a row for each word; strings go from buffer to buffer, never one by one."""
     count = len(scored.starts)
     return {
-        "word_id": np.arange(count) - np.repeat(offsets(scored.counts)[:-1], scored.counts),
+        "word_id": np.arange(count) - np.repeat(offsets(scored.counts)[:-1], scored.counts) + scored.first,
         "word": _strings(scored.data, *scored.spans),
         "start": scored.starts,
         "end": scored.ends,
@@ -288,34 +305,33 @@ def _notes(notes: Mapping[int, str], count: int) -> Any:
     return pa.array(different).take(pa.array(which))
 
 
-def _texts(scored: PageScores, size: float) -> dict[str, Any]:
+def _texts(documents: Sequence[Document], totals: TextScores, note: str, size: float) -> dict[str, Any]:
     """Return a row for each text."""
-    characters = np.array([len(d.text) for d in scored.documents], dtype=np.int64)
-    n_bytes = np.array([len(d.text.encode("utf-8", "surrogatepass")) for d in scored.documents], dtype=np.int64)
-    edges = offsets(scored.counts)
-    blank, bits = scored.counts == 0, -scored.words_log_prob / UNITS["bits"]
-    added = -sums(scored.surprisal, edges[:-1], edges[1:]) - scored.end
+    characters = np.array([len(d.text) for d in documents], dtype=np.int64)
+    n_bytes = np.array([len(d.text.encode("utf-8", "surrogatepass")) for d in documents], dtype=np.int64)
+    blank, bits = totals.words == 0, -totals.words_log_prob / UNITS["bits"]
+    added = -totals.surprisal - totals.end
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         rates = {
             name: np.where(blank, np.nan, bits / length)
-            for name, length in (("word", scored.counts), ("character", characters), ("byte", n_bytes))
+            for name, length in (("word", totals.words), ("character", characters), ("byte", n_bytes))
         }
         perplexity = 2.0 ** np.minimum(rates["word"], 1000.0)
-        conservation = added - scored.token_log_prob
+        conservation = added - totals.token_log_prob
     return {
-        "text_id": _ids([document.id for document in scored.documents]),
-        "n_words": scored.counts,
-        "n_scored": sums(np.isfinite(scored.surprisal).astype(float), edges[:-1], edges[1:]).astype(np.int64),
-        "n_tokens": scored.tokens,
+        "text_id": _ids([document.id for document in documents]),
+        "n_words": totals.words,
+        "n_scored": totals.scored,
+        "n_tokens": totals.tokens,
         "n_characters": characters,
         "n_bytes": n_bytes,
-        "log_prob": scored.words_log_prob - scored.end,
-        "log_prob_words": scored.words_log_prob,
-        "end": scored.end / size,
+        "log_prob": totals.words_log_prob - totals.end,
+        "log_prob_words": totals.words_log_prob,
+        "end": totals.end / size,
         **{f"bits_per_{name}": rate for name, rate in rates.items()},
         "perplexity": perplexity,
         "conservation": conservation,
-        "note": [scored.note] * len(scored.documents),
+        "note": [note] * len(documents),
     }
 
 

@@ -299,6 +299,12 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokenise each text, without special tokens."""
 
+    def cut(self, text: str, place: int) -> tuple[int, int] | None:
+        """Return where a text can be cut, at a place or after it: where the first part ends and the rest begins.
+
+        Apart they have the tokens that they have together. ``None`` where that is not sure.
+        """
+
 
 @runtime_checkable
 class LanguageModel(Protocol):

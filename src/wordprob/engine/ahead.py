@@ -28,7 +28,13 @@ class Part(NamedTuple):
     located: Sequence[Sequence[Word]] | None = None
     """Their words, where the user gave them."""
     begins: Sequence[int] | None = None
-    """Where in each text the continuation begins whose words are wanted; all of it if not said."""
+    """Where in each text the words begin that are wanted; all of it if not said."""
+    origins: Sequence[int] | None = None
+    """Where in each text what the rows speak of begins."""
+    said: Sequence[Document] | None = None
+    """What the rows speak of, where that is not the texts themselves."""
+    goes_on: bool = False
+    """Whether the only text goes on in the next part."""
 
 
 @dataclass(frozen=True)

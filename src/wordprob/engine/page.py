@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 import numpy as np
@@ -13,8 +13,8 @@ from wordprob.align import Cut
 from wordprob.engine.ahead import Part, Ready, Settings, head, prepare
 from wordprob.engine.found import Ask, Found
 from wordprob.engine.reader import NO_START, Follow, Reader, Reading
-from wordprob.table import PageScores
-from wordprob.types import Document, Floats, LanguageModel, Request, Scores, sums
+from wordprob.table import PageScores, TextScores
+from wordprob.types import Floats, LanguageModel, Request, Scores, offsets, sums
 
 Progress = Callable[[int, int], None]
 
@@ -48,7 +48,7 @@ class PageScorer:
         found = Found.nothing(page.reading)
         for answers in self.ask(page, reader):
             found.take(page.reading, answers, page.sets)
-        return self.finish(page, found, part.documents, part.begins, extras)
+        return self.finish(page, found, part, extras)
 
     @property
     def start(self) -> int | None:
@@ -112,25 +112,21 @@ class PageScorer:
         self,
         page: Ready,
         found: Found,
-        documents: Sequence[Document],
-        begins: Sequence[int] | None,
+        part: Part,
         extras: Collection[str],
     ) -> PageScores:
-        """Put the equation's terms together for the words after those given, from what the model said.
-
-        ``documents`` are what the rows speak of; they begin at ``begins`` in the texts that were read.
-        """
+        """Put the equation's terms together for the words after those given, from what the model said."""
         reading = page.reading
         found.settle(reading)
-        alignment, given, texts = reading.alignment, reading.given, np.arange(len(documents))
-        end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(documents), np.nan)
+        alignment, given, texts = reading.alignment, reading.given, np.arange(len(part.documents))
+        end = found.end if self.model.tokenizer.vocabulary.ends else np.full(len(part.documents), np.nan)
         before, after = found.boundary[reading.after - 1], found.boundary[reading.after]
         terms = estimators.estimate(found.target, alignment.lows, alignment.stops, before, after)
         unsplit = _unsplit(reading)
         for values in (terms.naive, terms.corrected, found.entropy, found.rank):
             values[unsplit] = np.nan
         keep = reading.local >= given[alignment.owner]
-        shift = (reading.page.begins[:-1] + (0 if begins is None else np.array(begins)))[alignment.owner]
+        shift = (reading.page.begins[:-1] + (0 if part.origins is None else np.array(part.origins)))[alignment.owner]
         opening, closing = reading.first + given, np.append(reading.first[1:], len(reading.sets)) - 1
         low, stop = reading.rows[opening] - texts, reading.rows[closing] - texts
         between = sums(found.target, low, stop)
@@ -139,25 +135,32 @@ class PageScorer:
             words_log_prob = between + found.boundary[closing] - found.boundary[opening]
             ending = found.boundary[closing] - rest
         place, notes = np.cumsum(keep) - 1, self._notes(reading, found, terms.corrected)
+        counts = np.bincount(alignment.owner[keep], minlength=len(part.documents))
+        edges, kept = offsets(counts), terms.corrected[keep]
         return PageScores(
-            documents=documents,
-            counts=np.bincount(alignment.owner[keep], minlength=len(documents)),
+            documents=part.documents,
+            counts=counts,
             data=reading.page.data,
             spans=(reading.page.at[reading.starts[keep]], reading.page.at[reading.ends[keep]]),
             starts=(reading.starts - shift)[keep],
             ends=(reading.ends - shift)[keep],
             n_tokens=(alignment.stops - alignment.lows)[keep],
             context_tokens=reading.context()[keep],
-            surprisal=terms.corrected[keep],
+            surprisal=kept,
             naive=terms.naive[keep],
             before=terms.before[keep],
             after=terms.after[keep],
             extras={name: getattr(found, name)[keep] for name in extras},
             notes={int(place[word]): note for word, note in notes.items() if keep[word]},
-            tokens=alignment.tokens[1:] - low,
-            token_log_prob=between + rest - found.boundary[opening],
-            words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
-            end=ending,
+            totals=TextScores(
+                words=counts,
+                scored=sums(np.isfinite(kept).astype(float), edges[:-1], edges[1:]).astype(np.int64),
+                surprisal=sums(kept, edges[:-1], edges[1:]),
+                tokens=alignment.tokens[1:] - low,
+                token_log_prob=between + rest - found.boundary[opening],
+                words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
+                end=ending,
+            ),
             note=NO_START if self.start is None else NO_END if not self.model.tokenizer.vocabulary.ends else "",
         )
 

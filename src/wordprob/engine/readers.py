@@ -234,7 +234,10 @@ def served(
     processes: int,
     progress: Progress | None,
 ) -> Iterator[PageScores]:
-    """Score pages in processes of their own, run the model for them here, and yield them in order."""
+    """Score pages in processes of their own, run the model for them here, and yield them in order.
+
+    They come without their documents, which never left.
+    """
     work = Work(reader, settings, tuple(extras), model.width, model.max_tokens)
     found: dict[int, PageScores] = {}
     left, done, total, given = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts), 0
@@ -247,7 +250,7 @@ def served(
             thread.start()
         while given < len(parts):
             n, scores = _good(said.get())
-            found[n] = replace(scores, documents=parts[n].documents)
+            found[n] = scores
             done += len(parts[n].documents)
             if progress is not None:
                 progress(done, total)
@@ -274,7 +277,7 @@ def _attend(
                 n = left.popleft()
             except IndexError:
                 return
-            line.send(parts[n])
+            line.send(parts[n]._replace(said=None))
             while isinstance(heard := line.receive(), Questions):
                 line.send(_answer(model, work.reader.atoms, heard))
             said.put(heard if isinstance(heard, Exception) else (n, heard))

@@ -16,6 +16,7 @@ from wordprob.engine.found import Found
 from wordprob.engine.page import PageScorer, Progress
 from wordprob.engine.reader import Reader
 from wordprob.engine.readers import served, worthwhile
+from wordprob.engine.sections import joined, sections
 from wordprob.errors import InputError, OptionError, did_you_mean
 from wordprob.table import EXTRAS, PageScores, WordTable, unit_size
 from wordprob.types import Document, LanguageModel, Word, WordDefinition
@@ -100,17 +101,17 @@ class Scorer:
         _check_extras(extras)
         documents = _documents(texts, ids)
         rule, located = _definition(words, documents)
-        lengths = [len(d.text) for d in documents]
         if readers is None:
-            readers = worthwhile(self.model.batch_tokens, sum(lengths))
-        cut = self._pages(lengths, readers)
-        parts = [Part(documents[c], None if located is None else located[c]) for c in cut]
+            readers = worthwhile(self.model.batch_tokens, sum(len(d.text) for d in documents))
         settings = Settings(self._one.start, self._one.room, min_context, bool(extras))
+        parts = self._parts(
+            documents, rule, located, settings, BATCHES * self.model.batch_tokens // (4 if readers else 1)
+        )
         if readers:
             scored = served(self.model, self._reader(rule), parts, settings, extras, readers, progress)
         else:
-            scored = self._score(rule, parts, parts, settings, extras, progress)
-        return WordTable.build(scored, self._metadata(rule, words), unit)
+            scored = self._score(rule, parts, settings, extras, progress)
+        return WordTable.build(joined(zip(scored, parts, strict=True)), self._metadata(rule, words), unit)
 
     def score_continuations(
         self,
@@ -149,38 +150,35 @@ class Scorer:
         unit_size(unit)
         rest = _documents(continuations, ids)
         rule = words_module.define(words)
-        joined = [_join(context, part.text, separator) for part in rest]
-        cut = list(plan.pages((len(text) for text, _ in joined), TEXTS, TOGETHER))
-        whole = [Document(part.id, text) for part, (text, _) in zip(rest, joined, strict=True)]
-        parts = [Part(whole[c], begins=[begin for _, begin in joined[c]]) for c in cut]
-        rows = [Part(rest[c]) for c in cut]
-        scored = self._score(rule, parts, rows, Settings(self._one.start, self._one.room), (), progress)
-        return WordTable.build(scored, {**self._metadata(rule, words), "context": context}, unit)
+        together = [_join(context, part.text, separator) for part in rest]
+        cut = list(plan.pages((len(text) for text, _ in together), TEXTS, TOGETHER))
+        whole = [Document(part.id, text) for part, (text, _) in zip(rest, together, strict=True)]
+        begins = [begin for _, begin in together]
+        parts = [Part(whole[c], begins=begins[c], origins=begins[c], said=rest[c]) for c in cut]
+        scored = self._score(rule, parts, Settings(self._one.start, self._one.room), (), progress)
+        metadata = {**self._metadata(rule, words), "context": context}
+        return WordTable.build(joined(zip(scored, parts, strict=True)), metadata, unit)
 
     def _score(
         self,
         rule: WordDefinition,
         parts: Sequence[Part],
-        rows: Sequence[Part],
         settings: Settings,
         extras: Collection[str],
         progress: Progress | None,
     ) -> Iterator[PageScores]:
-        """Score pages one after another: the next is read and the last put together while the model is at one.
-
-        ``rows`` are the documents that the table's rows speak of.
-        """
+        """Score pages one after another: the next is read and the last put together while the model is at one."""
         reader, total = self._reader(rule), sum(len(part.documents) for part in parts)
         finished: deque[Future[PageScores]] = deque()
         done = 0
         with ThreadPoolExecutor(1) as pool:
-            for page, part, said in zip(ready(reader, parts, settings), parts, rows, strict=True):
+            for page, part in zip(ready(reader, parts, settings), parts, strict=True):
                 found = Found.nothing(page.reading)
                 taken = [
                     pool.submit(found.take, page.reading, answers, page.sets)
                     for answers in self._one.ask(page, reader, progress, done, total)
                 ]
-                finished.append(pool.submit(self._finish, page, taken, found, said.documents, part.begins, extras))
+                finished.append(pool.submit(self._finish, page, taken, found, part, extras))
                 done += len(part.documents)
                 if len(finished) > BEHIND:
                     yield finished.popleft().result()
@@ -192,18 +190,30 @@ class Scorer:
         page: Ready,
         taken: Sequence[Future[None]],
         found: Found,
-        documents: Sequence[Document],
-        begins: Sequence[int] | None,
+        part: Part,
         extras: Collection[str],
     ) -> PageScores:
         for answers in taken:
             answers.result()
-        return self._one.finish(page, found, documents, begins, extras)
+        return self._one.finish(page, found, part, extras)
 
-    def _pages(self, lengths: Sequence[int], readers: int) -> list[slice]:
-        """Cut texts into pages: large for a model that takes much at a time, so that little is padded."""
-        size = BATCHES * self.model.batch_tokens // (4 if readers else 1)
-        return list(plan.pages(lengths, TEXTS, size, max(size // 16, FIRST)))
+    def _parts(
+        self,
+        documents: Sequence[Document],
+        rule: WordDefinition,
+        located: Sequence[Sequence[Word]] | None,
+        settings: Settings,
+        size: int,
+    ) -> list[Part]:
+        """Cut texts into pages, large for a model that takes much at a time, and a text alone on one into sections."""
+        found = []
+        for page in plan.pages([len(d.text) for d in documents], TEXTS, size, max(size // 16, FIRST)):
+            part = Part(documents[page], None if located is None else located[page])
+            if located is None and len(part.documents) == 1:
+                found += sections(part.documents[0], rule, self.model.tokenizer, settings, size)
+            else:
+                found.append(part)
+        return found
 
     def _reader(self, rule: WordDefinition) -> Reader:
         if rule.name not in self._readers:

@@ -76,6 +76,13 @@ class HFTokenizer:
         ids = self._in_pieces(texts, self._left_out or 0) if long else self._whole(texts)
         return vocab.all_spans(texts, ids, self.vocabulary, lambda n: self._offsets(texts[n]))
 
+    def cut(self, text: str, place: int) -> tuple[int, int] | None:
+        """Return where a text can be cut, at a place or after it: where the first part ends and the rest begins."""
+        if self._backend is None or self._left_out is None:
+            return None
+        found = pieces.CUT.search(text, place)
+        return None if found is None else (found.start(), found.start() + self._left_out)
+
     def _whole(self, texts: Iterable[str]) -> list[Sequence[int]]:
         backend: Any = self._backend
         return [e.ids for e in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
