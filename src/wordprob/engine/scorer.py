@@ -92,7 +92,7 @@ class Scorer:
         extras
             Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
         progress
-            Called with the numbers of texts done and in all.
+            Called with the numbers of texts done and in all; a long text counts as several.
         readers
             Processes that do everything but run the model, for a fast GPU; by default threads of this one do. ``None``
             for as many as pay; a script that asks for some needs ``if __name__ == "__main__":``.
