@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conftest import shared
 from wordprob import vocab, words
 from wordprob.align import Cut, Place, Speller, align, inner_boundaries
 from wordprob.types import Document, Page
@@ -139,6 +140,21 @@ def test_what_follows_a_seam_is_spelled_alike_whatever_comes_before_it(tokenizer
         assert written_out(one, place.ids) == written_out(other, place.ids), place.chunk
     if name in ("llama3_2", "qwen2_5") and rule.name == "whitespace":
         assert any(others.skipped for others in quick), "the short way was taken"
+
+
+@pytest.mark.parametrize("name", ["gemma", "qwen2_5", "mistral-7b-v0.1", "gpt2"])
+@pytest.mark.parametrize("rule", [words.Whitespace(), words.Punctuation()])
+def test_no_word_that_a_token_could_swallow_is_passed_over(tokenizer_of, name, rule):
+    """All words of a page are looked at together; the readable way is to look for every stem at the end of each."""
+    speller = speller_of(tokenizer_of(name), rule)
+    stems = [stem.decode() for stem in inner_boundaries(tokenizer_of(name).vocabulary, rule)]
+    text = shared("data/text/wikipedia_sample.txt").read_text(encoding="utf-8")[:20000]
+    page = Page([Document(n, part) for n, part in enumerate(["?", *text.split("\n"), *stems])])
+    _, ends = rule.spans(page)
+    asked = speller.worth_asking(page, ends)
+    swallowed = np.array([speller._swallows(page.data[max(0, at - 100) : at]) for at in page.at[ends].tolist()])
+    assert asked[swallowed].all()
+    assert np.sum(asked & ~swallowed) <= 0.01 * len(ends)
 
 
 def test_inner_boundaries_need_one(tokenizer_of):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,20 @@ def test_bytes_of_a_text_are_the_bytes_of_its_tokens(tokenizer_of, name):
     assert pieces.removeprefix(b" ") == data
     spans = [data[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
     assert b"".join(spans) == data
+
+
+@pytest.mark.parametrize("name", ["gemma", "gpt2", "llama2", "qwen2_5", "fiction-eow", "openai-gpt"])
+def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
+    tokenizer = tokenizer_of(name)
+    for texts in ([SAMPLE.replace("e\u0301", "é"), "", "She saw", " the mark. "], [SAMPLE], ["x", "e\u0301"], []):
+        together = tokenizer.encode(texts)
+        assert len(together) == len(texts)
+        for text, tokens in zip(texts, together, strict=True):
+            offsets = partial(tokenizer._offsets, text)
+            alone = vocab.byte_spans(text, tokens.ids, tokenizer.vocabulary, offsets)
+            for one, other in ((tokens.starts, alone.starts), (tokens.ends, alone.ends)):
+                assert one.tolist() == other.tolist()
+            assert tokens.exact == alone.exact
 
 
 @pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])

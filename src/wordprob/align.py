@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from wordprob.types import Atoms, Ints, Label, Page, Spelling, Tokens, Vocabulary, WordDefinition, common, offsets
@@ -59,15 +60,18 @@ class Alignment:
 
 def align(page: Page, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Alignment:
     """Give every word of a page its slice of tokens."""
-    owner, edges = page.owner(starts), offsets([len(t.ids) for t in tokens])
-    begun = np.searchsorted(owner, np.arange(len(tokens) + 1))
+    edges, begun = offsets([len(t.ids) for t in tokens]), np.searchsorted(starts, page.begins)
+    counts = np.diff(begun)
+    owner = np.repeat(np.arange(len(tokens)), counts)
     shift = np.repeat(page.at[page.begins[:-1]], np.diff(edges))
     openings = np.maximum.accumulate(np.concatenate([np.zeros(0, np.int64), *(t.starts for t in tokens)]) + shift)
     closings = np.concatenate([np.zeros(0, np.int64), *(t.ends for t in tokens)]) + shift
     finishes = page.at[ends]
     stops = np.searchsorted(openings, finishes, side="left")
-    first, final = np.diff(owner, prepend=-1) > 0, np.diff(owner, append=len(tokens)) > 0
-    lows = np.where(first, edges[owner], np.append(0, stops)[:-1])
+    lows = np.append(0, stops)[:-1]
+    lows[begun[:-1][counts > 0]] = edges[:-1][counts > 0]
+    final = np.zeros(len(starts), dtype=bool)
+    final[begun[1:][counts > 0] - 1] = True
     reach = np.append(closings, 0)[stops - 1]
     over = (reach > finishes) & (stops > edges[owner])
     following = np.append(page.at[starts], 0)[1:]
@@ -144,16 +148,14 @@ class Speller:
         self._definition = definition
         self._labels = atoms.labels
         self._marks = bool(vocabulary.marked.any())
-        self.adjacent = adjacent_bytes(vocabulary)
+        self.seams = seams(vocabulary)
         self.has_seams = not self._marks and definition.local
         """Whether a word's end can be written independently of the rest of it."""
         self._rests = inner_boundaries(vocabulary, definition)
         self._longest = max((len(stem) for stem in self._rests), default=0)
-        self._tails = np.zeros((256, 256), dtype=bool)
-        """By the last byte but one and the last: whether some token begins so before an inner boundary."""
+        self._tails = _Tails(self._rests)
         self._sizes: list[list[int]] = [[] for _ in range(256)]
         for stem in sorted(self._rests, key=len):
-            self._tails[stem[-2] if len(stem) > 1 else slice(None), stem[-1]] = True
             if len(stem) not in self._sizes[stem[-1]]:
                 self._sizes[stem[-1]].append(len(stem))
         self._known: dict[Key, tuple[Spelling, ...]] = {}
@@ -166,16 +168,13 @@ class Speller:
         return self._definition.boundaries(before, word, self._labels, closed)
 
     def worth_asking(self, page: Page, ends: Ints) -> NDArray[np.bool_]:
-        """Say which words may have other spellings, by their last two bytes."""
+        """Say which words may have other spellings, by their last bytes."""
         if self._marks:
             return np.ones(len(ends), dtype=bool)
-        data = np.frombuffer(page.data, dtype=np.uint8)
-        last = page.at[ends] - 1
-        found: NDArray[np.bool_] = self._tails[data[np.maximum(last - 1, 0)], data[last]]
-        return found
+        return self._tails.fit(np.frombuffer(page.data, dtype=np.uint8), page.at[ends])
 
     def _swallows(self, data: bytes) -> bool:
-        """Say whether some token could hold the end of ``data`` and more."""
+        """Say whether some token could hold the end of ``data`` and more: the readable twin of :class:`_Tails`."""
         return any(data[-k:] in self._rests for k in self._sizes[data[-1]] if k <= len(data))
 
     def rests(self, chunk: str) -> list[str]:
@@ -228,7 +227,7 @@ class Speller:
             return 0
         separators = len(data) - len(place.word.encode("utf-8", "surrogatepass"))
         for at in range(len(data) - 1, separators, -1):
-            if not self.adjacent[data[at - 1], data[at]] and data[at] & 0xC0 != 0x80:
+            if self.seams[256 * data[at - 1] + data[at]]:
                 return at
         return 0
 
@@ -276,19 +275,65 @@ class Speller:
         return tuple(found.values())
 
 
+class _Tails:
+    """Tells where one of these stems may stand at the end of a word.
+
+    Two bytes say so for short stems, and no for most words; the rest are looked up by a hash of their last bytes.
+    """
+
+    _MIX = np.uint64(0x9E3779B97F4A7C15)
+
+    def __init__(self, stems: Collection[bytes]) -> None:
+        short, long = np.zeros((2, 256, 256), dtype=bool)
+        self._hashed = np.zeros(1 << 20, dtype=bool)
+        """By the hash of as many bytes as a long stem has, eight at most."""
+        self._sizes = sorted({min(len(stem), 8) for stem in stems if len(stem) > 2})
+        for stem in stems:
+            if len(stem) > 2:
+                long[stem[-2], stem[-1]] = True
+                tail = np.frombuffer(stem[-8:].rjust(8, b"\0"), dtype="<u8")
+                self._hashed[self._hash(tail, min(len(stem), 8))] = True
+            else:
+                short[stem[-2] if len(stem) > 1 else slice(None), stem[-1]] = True
+        self._short, self._long = short.ravel(), long.ravel()
+        """By the last two bytes: whether a stem of no more ends so, and whether a longer one does."""
+
+    def _hash(self, tails: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+        """Return twenty bits for the last few of eight bytes."""
+        return ((tails >> np.uint64(64 - 8 * size)) * self._MIX) >> np.uint64(44)
+
+    def fit(self, data: NDArray[np.uint8], ends: Ints) -> NDArray[np.bool_]:
+        """Say at which of these ends a stem may stand."""
+        pair = 256 * data[np.maximum(ends - 2, 0)].astype(np.int64) + data[ends - 1]
+        found: NDArray[np.bool_] = self._short[pair]
+        likely = np.flatnonzero(self._long[pair] & ~found)
+        tails = bytes_before(data, ends[likely], 8).view("<u8")[:, 0]
+        for size in self._sizes:
+            found[likely] |= self._hashed[self._hash(tails, size)]
+        return found
+
+
+def bytes_before(data: NDArray[np.uint8], ends: Ints, count: int) -> NDArray[np.uint8]:
+    """Return ``[N, count]``: the last bytes before each place, zeros before the first."""
+    padded = np.concatenate([np.zeros(count, dtype=np.uint8), data])
+    found: NDArray[np.uint8] = sliding_window_view(padded, count)[ends]
+    return found
+
+
 def _last_word(text: str) -> str:
     return (text.split() or [""])[-1]
 
 
-def adjacent_bytes(vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Return ``[256, 256]``: whether some token has the one byte right before the other."""
+def seams(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Return, by 256 times a byte and the next: whether no token has them so, and the next begins a character."""
     data = np.frombuffer(b"".join(vocabulary.written), dtype=np.uint8)
     inside = np.ones(len(data), dtype=bool)
     firsts = offsets(vocabulary.lengths)[:-1]
     inside[firsts[firsts < len(data)]] = False
-    found = np.zeros((256, 256), dtype=bool)
-    found[data[:-1][inside[1:]], data[1:][inside[1:]]] = True
-    return found
+    found = np.ones((256, 256), dtype=bool)
+    found[data[:-1][inside[1:]], data[1:][inside[1:]]] = False
+    found[:, 0x80:0xC0] = False
+    return found.ravel()
 
 
 def inner_boundaries(vocabulary: Vocabulary, definition: WordDefinition) -> dict[bytes, tuple[str, ...]]:

@@ -16,7 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wordprob.bytelevel import byte_alphabet
-from wordprob.types import CONTINUES, END, SPACE, UNREACHABLE, Atoms, Ints, Label, Tokens, Vocabulary, WordDefinition
+from wordprob.types import (
+    CONTINUES,
+    END,
+    SPACE,
+    UNREACHABLE,
+    Atoms,
+    Ints,
+    Label,
+    Tokens,
+    Vocabulary,
+    WordDefinition,
+    stretches,
+)
 from wordprob.types import offsets as cumulative
 
 METASPACE = "▁"
@@ -168,11 +180,14 @@ def fingerprint(pieces: Sequence[str], answers: Iterable[Sequence[int]]) -> str:
 def all_spans(
     texts: Sequence[str], ids: Sequence[Sequence[int]], vocabulary: Vocabulary, offsets: OffsetsOf | None
 ) -> list[Tokens]:
-    """Find where the tokens of many texts stand; all at once where they simply add up to the texts."""
-    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=sum(map(len, ids)))
-    written = b"".join(map(vocabulary.written.__getitem__, chain.from_iterable(ids)))
+    """Find where the tokens of many texts stand; all at once where they simply add up to the texts.
+
+    :func:`byte_spans` is the readable twin.
+    """
+    edges = cumulative(map(len, ids))
+    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=int(edges[-1]))
+    written, sizes = _all_written(flat, vocabulary), vocabulary.lengths[flat]
     data = [t.encode("utf-8", "surrogatepass") for t in texts]
-    sizes, edges = vocabulary.lengths[flat], cumulative([len(row) for row in ids])
     ends = np.cumsum(sizes)
     for dummy in (0, 1):
         expected = [d and b" " + d for d in data] if dummy else data
@@ -186,6 +201,17 @@ def all_spans(
         byte_spans(text, np.array(row, dtype=np.int64), vocabulary, None if offsets is None else partial(offsets, n))
         for n, (text, row) in enumerate(zip(texts, ids, strict=True))
     ]
+
+
+def _all_written(ids: Ints, vocabulary: Vocabulary) -> bytes:
+    """Return the bytes of tokens, end to end; each different token is looked up once."""
+    there = np.zeros(vocabulary.size, dtype=bool)
+    there[ids] = True
+    used = np.flatnonzero(there)
+    data = np.frombuffer(b"".join(map(vocabulary.written.__getitem__, used.tolist())), dtype=np.uint8)
+    begins = np.zeros(vocabulary.size, dtype=np.int64)
+    begins[used] = cumulative(vocabulary.lengths[used])[:-1]
+    return data[stretches(begins[ids], vocabulary.lengths[ids])].tobytes()
 
 
 def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | None) -> Tokens:

@@ -62,12 +62,12 @@ _TABLE = np.full(0x110000, _UNSEEN, dtype=np.uint8)
 
 def _codes(page: Page) -> Codes:
     """Return the kind of every character of a page, as its number in ``KINDS``."""
-    found: Codes = _TABLE[page.points]
+    found: Codes = _TABLE.take(page.points)
     unseen = found == _UNSEEN
     if unseen.any():
         for point in set(page.points[unseen].tolist()):
             _TABLE[point] = _CODE[kind(chr(point))]
-        found = _TABLE[page.points]
+        found = _TABLE.take(page.points)
     return found
 
 
@@ -175,15 +175,16 @@ class Punctuation(_Builtin):
         last, source = _last_codes(codes)
         here, before = codes[1:], last[:-1]
         ends = here != before
-        ends |= ~_REPEATS[here]
+        for code in _ALONE:
+            ends |= here == code
         after = np.flatnonzero((before == _CODE["apostrophe"]) & (here == _CODE["letter"]))
         ends[after] = ~_after_letter(last, source, after)
         space = codes == _CODE[SPACE]
         ends &= ~space[1:] & (here != _CODE[CONTINUES])
         ends |= space[1:] != space[:-1]
-        cuts = np.concatenate([[0], np.flatnonzero(ends) + 1, [len(codes)]]).astype(np.int64)
-        solid = ~space[cuts[:-1]] if len(codes) else np.zeros(1, dtype=bool)
-        return cuts[:-1][solid], cuts[1:][solid]
+        edges, solid = np.ones(len(codes) + 1, dtype=bool), ~space
+        edges[1:-1] = ends
+        return np.flatnonzero(edges[:-1] & solid), np.flatnonzero(edges[1:] & solid) + 1
 
     def groups(self, page: Page, starts: Ints, ends: Ints) -> Ints:
         """Words of the same last kind are ended by the same; an apostrophe also looks at what is before it."""
@@ -219,8 +220,8 @@ class Punctuation(_Builtin):
         return _last_kind(base[:-1]) == "letter"
 
 
-_REPEATS = np.array([name in ("letter", *RUNS.values()) for name in KINDS])
-"""Kinds that run together with their like."""
+_ALONE = [_CODE[name] for name in ("apostrophe", "open", "punctuation")]
+"""Marks that do not run together with their like."""
 
 
 def _last_codes(codes: Codes) -> tuple[Codes, Ints]:

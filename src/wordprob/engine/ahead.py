@@ -109,37 +109,40 @@ def _asks(reading: Reading, settings: Settings) -> Iterator[Ask]:
     """Yield what the model is asked about a page: for each text, once for each of its windows."""
     leaving, absent = Leaving.of(reading), int(settings.start is None)
     wanted = [
-        (text, window, max(window.first, window.low + absent, needed))
+        (text, window, first)
         for text, needed in enumerate(reading.first_rows.tolist())
         for window in reading.windows[text]
+        if (first := max(window.first, window.low + absent, needed)) <= window.last
     ]
-    wanted = [(text, window, first) for text, window, first in wanted if first <= window.last]
-    texts = np.array([text for text, _, _ in wanted], dtype=np.int64)
+    if not wanted:
+        return
+    texts, rows = (np.array([ask[k] for ask in wanted], dtype=np.int64) for k in (0, 2))
+    lows, firsts, lasts = np.array([window for _, window, _ in wanted], dtype=np.int64).T
     begins = reading.alignment.tokens[texts] + texts
-    lows = begins + np.array([first for _, _, first in wanted], dtype=np.int64)
-    firsts, lasts = (begins + np.array([w[k] for _, w, _ in wanted], dtype=np.int64) for k in (1, 2))
-    boundaries = _bounds(reading.rows, lows, lasts + 1)
-    leaves = _bounds(leaving.rows, firsts, lasts + 1)
-    for (text, window, first), begin, (low, high), here in zip(
-        wanted, begins.tolist(), boundaries, (slice(*pair) for pair in leaves), strict=True
+    origins = begins + lows + absent
+    finals = begins + lasts == reading.alignment.tokens[texts + 1] + texts
+    boundaries = _bounds(reading.rows, begins + rows, begins + lasts + 1)
+    leaves = _bounds(leaving.rows, begins + firsts, begins + lasts + 1)
+    gather = leaving.rows - origins[np.searchsorted(begins + firsts, leaving.rows, side="right") - 1]
+    numbers = (column.tolist() for column in (begins, origins, finals))
+    for (text, window, first), begin, origin, final, settled, here in zip(
+        wanted, *numbers, boundaries, leaves, strict=True
     ):
-        offset = window.low + absent
         words = reading.beginning(text, begin + first, begin + window.last) if settings.extras else NO_WORDS
         request = Request(
             head(reading, text, window, window.last + 1, settings.start),
-            first - offset,
-            leaving.rows[here] - begin - offset,
+            begin + first - origin,
+            gather[here],
             leaving.lists[here],
             leaving.ids,
-            reading.alignment.lows[words] + text - begin - offset if settings.extras else None,
+            reading.alignment.lows[words] + text - origin if settings.extras else None,
         )
-        final = begin + window.last == reading.token_list[text + 1] + text
-        yield Ask(text, begin + first, slice(low, high), final, leaving.branches[here], words, request)
+        yield Ask(text, begin + first, settled, final, leaving.branches[here], words, request)
 
 
-def _bounds(places: Ints, lows: Ints, highs: Ints) -> list[tuple[int, int]]:
+def _bounds(places: Ints, lows: Ints, highs: Ints) -> list[slice]:
     """Return the slices of sorted places between lows and highs."""
-    return list(zip(np.searchsorted(places, lows).tolist(), np.searchsorted(places, highs).tolist(), strict=True))
+    return list(map(slice, np.searchsorted(places, lows).tolist(), np.searchsorted(places, highs).tolist()))
 
 
 def _spans(page: Page, located: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import compress
+from functools import cached_property, partial
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wordprob import plan, vocab
-from wordprob.align import REMEMBERED, SEAM, WHOLE, Alignment, Cut, Exit, Others, Place, Speller, align, exits
+from wordprob.align import (
+    REMEMBERED,
+    SEAM,
+    WHOLE,
+    Alignment,
+    Cut,
+    Exit,
+    Others,
+    Place,
+    Speller,
+    align,
+    bytes_before,
+    exits,
+)
 from wordprob.errors import InputError
 from wordprob.types import (
     END,
@@ -66,9 +80,9 @@ class Branches:
     and the boundary is certain there.
     """
 
-    boundaries: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    lists: list[int] = field(default_factory=list)
+    boundaries: array[int] = field(default_factory=partial(array, "q"))
+    rows: array[int] = field(default_factory=partial(array, "q"))
+    lists: array[int] = field(default_factory=partial(array, "q"))
     """The number of the list of ids."""
     ids: list[tuple[int, ...]] = field(default_factory=list)
     """The lists."""
@@ -85,11 +99,11 @@ class Branches:
 
     def add_all(self, boundaries: Ints, rows: Ints, lists: Ints, firsts: Sequence[tuple[int, ...]]) -> None:
         """Add many: ``lists`` says by which of ``firsts`` each leaves."""
-        used, which = np.unique(lists, return_inverse=True)
-        numbers = np.array([self._number(firsts[k]) for k in used.tolist()], dtype=np.int64)
-        self.boundaries += boundaries.tolist()
-        self.rows += rows.tolist()
-        self.lists += numbers[which].tolist()
+        numbers = np.zeros(len(firsts), dtype=np.int64)
+        for k in np.flatnonzero(np.bincount(lists)).tolist():
+            numbers[k] = self._number(firsts[k])
+        for column, values in ((self.boundaries, boundaries), (self.rows, rows), (self.lists, numbers[lists])):
+            column.frombytes(values.tobytes())
 
     def _number(self, first: tuple[int, ...]) -> int:
         found = self.numbers.get(id(first))
@@ -107,16 +121,16 @@ class Branches:
 
 NOWHERE = -1
 
+NO_OTHERS = Others()
+
 SEEN = 16
 """Bytes at a word's end by which it is known again."""
 
 Look = bytes
 """By what a word is known again: its last bytes, whether they follow a seam, how many they are, its last tokens.
 
-All in one string, since a tuple for every word would keep Python's collector busy; ``NEW`` if it is not known
-again.
+All in one string, since a tuple for every look would keep Python's collector busy.
 """
-NEW = b""
 
 
 @dataclass
@@ -182,21 +196,9 @@ class Reading:
         return found
 
     @cached_property
-    def stop_list(self) -> list[int]:
-        """The tokens through each word, for looking up one at a time."""
-        found: list[int] = self.alignment.stops.tolist()
-        return found
-
-    @cached_property
     def token_list(self) -> list[int]:
         """Where the tokens of each text begin, for looking up one at a time."""
         found: list[int] = self.alignment.tokens.tolist()
-        return found
-
-    @cached_property
-    def owner_list(self) -> list[int]:
-        """The text of each word, for looking up one at a time."""
-        found: list[int] = self.alignment.owner.tolist()
         return found
 
     def tokens_of(self, text: int) -> Ints:
@@ -365,16 +367,18 @@ class Reader:
         starts, ends = reading.starts[words], reading.ends[words]
         last = reading.ids[reading.alignment.stops[words] - 1]
         group = 2 * self._rule.groups(reading.page, starts, ends) + self._vocabulary.marked[last]
-        _, examples, back = np.unique(group, return_index=True, return_inverse=True)
-        sets = np.zeros(len(examples), dtype=np.int64)
-        for n, k in enumerate(examples.tolist()):
+        sets = np.zeros(group.max(initial=-1) + 1, dtype=np.int64)
+        examples = np.zeros_like(sets)
+        examples[group[::-1]] = np.arange(len(group))[::-1]
+        for n in np.flatnonzero(np.bincount(group)).tolist():
+            k = examples[n]
             before = reading.page.text[max(0, starts[k] - LEFT) : starts[k]]
             word = reading.page.text[starts[k] : ends[k]]
             sets[n] = self._set(self._speller.boundary(before, word, int(last[k])))
             if sets[n] and (undecided := self._rule.undecided(before, word, self.atoms.labels)):
-                same = words[back == n]
+                same = words[group == n]
                 reading.undecided.update(dict.fromkeys(reading.after[same].tolist(), self.columns(undecided)))
-        found: Ints = sets[back]
+        found: Ints = sets[group]
         return found
 
     def _outside(self, reading: Reading, words: Ints) -> NDArray[np.bool_]:
@@ -382,7 +386,8 @@ class Reader:
         stops, owner = reading.alignment.stops[words], reading.alignment.owner[words]
         inside = stops < reading.alignment.tokens[owner + 1]
         atom = self.atoms.of[np.append(reading.ids, 0)[stops]]
-        ends = self.members_of_sets().astype(bool)[reading.sets[reading.after[words]], atom]
+        members = self.members_of_sets().astype(bool)
+        ends = members.ravel()[members.shape[1] * reading.sets[reading.after[words]] + atom]
         found: NDArray[np.bool_] = inside & ~ends & (reading.local[words] + 1 >= reading.given[owner])
         return found
 
@@ -407,20 +412,23 @@ class Reader:
 
     def _spell(self, reading: Reading) -> None:
         """Find the words that could have been written otherwise; those that look alike are asked about once."""
-        chosen = self._may_differ(reading)
-        looks = _looks(reading, chosen, self._speller.adjacent) if self._speller.has_seams else [NEW] * len(chosen)
-        known = [self._seen.get(look) for look in looks]
-        strange = [n for n, others in enumerate(known) if others is None]
-        answers = self._speller.others(list(_places(reading, chosen[strange])))
-        for n, others in zip(strange, answers, strict=True):
-            known[n], look = others, looks[n]
-            if look != NEW and others.by & (SEAM if look[SEEN] else WHOLE):
-                self._seen[look] = others
-        there = [others is not None and bool(others.exits or others.longer) for others in known]
-        if any(there):
-            self._branch_all(reading, chosen[there], list(filter(None, compress(known, there))))
+        words = self._may_differ(reading)
+        looks = _looks(reading, words, self._speller.seams if self._speller.has_seams else None)
+        kinds = [self._seen.get(look) for look in looks.different]
+        new = [k for k, others in enumerate(kinds) if others is None]
+        for k, others in zip(new, self._ask(reading, words[looks.examples[new]]), strict=True):
+            if others.by & (SEAM if looks.different[k][SEEN] else WHOLE):
+                kinds[k] = self._seen[looks.different[k]] = others
+        unsettled = np.array([*(others is None for others in kinds), True])
+        alone = np.flatnonzero(unsettled[looks.of])
+        looks.of[alone] = len(kinds) + np.arange(len(alone))
+        kinds += self._ask(reading, words[alone])
+        self._branch_all(reading, words, looks.of, [others or NO_OTHERS for others in kinds])
         if len(self._seen) > REMEMBERED:
             self._seen.clear()
+
+    def _ask(self, reading: Reading, words: Ints) -> list[Others]:
+        return self._speller.others(list(_places(reading, words)))
 
     def _may_differ(self, reading: Reading) -> Ints:
         cuts, owner = reading.alignment.cuts, reading.alignment.owner
@@ -430,17 +438,14 @@ class Reader:
         chosen = np.flatnonzero(open_end & ~crossed & wanted)
         return chosen[self._speller.worth_asking(reading.page, reading.ends[chosen])]
 
-    def _branch_all(self, reading: Reading, words: Ints, others: Sequence[Others]) -> None:
+    def _branch_all(self, reading: Reading, words: Ints, kind: Ints, kinds: Sequence[Others]) -> None:
         """Turn the other spellings of words into branches; those that only leave the observed path, all at once."""
-        which = np.fromiter(map(id, others), np.int64, len(others))
-        _, examples, kind = np.unique(which, return_index=True, return_inverse=True)
-        kinds = [others[n] for n in examples.tolist()]
-        plain = np.array([self._only_leave(one) for one in kinds])
+        plain = np.array([self._only_leave(one) for one in kinds], dtype=bool)
         for n in np.flatnonzero(~plain[kind]).tolist():
-            self._branch(reading, int(words[n]), others[n])
+            self._branch(reading, int(words[n]), kinds[kind[n]])
         ways = [one.exits if simple else () for one, simple in zip(kinds, plain.tolist(), strict=True)]
         backs = np.array([e.back for each in ways for e in each], dtype=np.int64)
-        counts = np.array([len(each) for each in ways])
+        counts = np.array([len(each) for each in ways], dtype=np.int64)
         leaving = np.repeat(words, counts[kind])
         way = stretches(offsets(counts)[:-1][kind], counts[kind])
         owner = reading.alignment.owner[leaving]
@@ -450,11 +455,11 @@ class Reader:
     def _only_leave(self, others: Others) -> bool:
         """Say whether spellings end with the token by which they leave the text, wherever the word stands."""
         ends = all(e.first and not e.rest and e.boundary is None for e in others.exits)
-        return ends and not others.longer and self._vocabulary.start is not None
+        return ends and not others.longer and (self._vocabulary.start is not None or not others.exits)
 
     def _branch(self, reading: Reading, word: int, others: Others) -> None:
         """Turn the other spellings of one word into branches off the observed path."""
-        d, stop = reading.owner_list[word], reading.stop_list[word]
+        d, stop = int(reading.alignment.owner[word]), int(reading.alignment.stops[word])
         boundary = word + d + 1
         found: Sequence[Exit] = others.exits
         if others.longer:
@@ -472,19 +477,30 @@ class Reader:
                 reading.branches.follow[len(reading.branches.rows) - 1] = follow
 
 
-def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[Look]:
+class Looks(NamedTuple):
+    """Words by their looks."""
+
+    of: Ints
+    """For each word, the number of its look; ``NOWHERE`` if it is not known again."""
+    different: list[Look]
+    examples: Ints
+    """For each look, a word that has it."""
+
+
+def _looks(reading: Reading, words: Ints, seams: NDArray[np.bool_] | None) -> Looks:
     """Return by what words are known again, where their last few bytes and tokens settle how else they are written.
 
     That is so for a short word, and for one with a seam near its end: no token reaches over it, so
     what stands after it is written in the same way whatever the rest of the word is.
     """
+    if seams is None:
+        return Looks(np.full(len(words), NOWHERE, dtype=np.int64), [], words[:0])
     page, alignment = reading.page, reading.alignment
     begin, finish = page.at[reading.starts[words]], page.at[reading.ends[words]]
     follows = reading.local[words] > 0
     chunk = np.where(follows, page.at[np.append(0, reading.ends)[words]], begin)
-    data = np.concatenate([np.zeros(SEEN, np.uint8), np.frombuffer(page.data, dtype=np.uint8)])
-    tail = data[finish[:, None] + np.arange(SEEN)]
-    free = ~adjacent[tail[:, :-1], tail[:, 1:]] & (tail[:, 1:] & 0xC0 != 0x80)
+    tail = bytes_before(np.frombuffer(page.data, dtype=np.uint8), finish, SEEN)
+    free = seams[256 * tail[:, :-1].astype(np.int64) + tail[:, 1:]]
     size = np.where(free.any(axis=1), 1 + np.argmax(free[:, ::-1], axis=1), SEEN)
     inside = size < finish - begin
     low = np.where(inside, np.searchsorted(alignment.openings, finish - size), alignment.lows[words])
@@ -496,9 +512,24 @@ def _looks(reading: Reading, words: Ints, adjacent: NDArray[np.bool_]) -> list[L
     seen = np.where(np.arange(SEEN) >= SEEN - kept[:, None], tail, 0).astype(np.uint8).view("<u8")
     last = reading.ids[alignment.stops[words] - 1]
     previous = np.where(count == 2, reading.ids[alignment.stops[words] - 2], NOWHERE)
-    looks = np.column_stack([seen, *(c.astype("<u8") for c in (inside, kept, last, previous))])
-    found: list[Look] = looks.view(f"V{looks.itemsize * looks.shape[1]}")[:, 0].tolist()
-    return [look if sure else NEW for sure, look in zip(known.tolist(), found, strict=True)]
+    return _alike(np.stack([*seen.T, *(c.astype("<u8") for c in (inside, kept, last, previous))]), known)
+
+
+def _alike(looks: NDArray[np.uint64], known: NDArray[np.bool_]) -> Looks:
+    """Number the different columns of ``looks`` among those of words that are known again.
+
+    Equal ones are found by a hash; should others share it, those are not known again.
+    """
+    chosen = np.flatnonzero(known)
+    _, first, number = np.unique(_MIX @ looks[:, chosen], return_index=True, return_inverse=True)
+    examples = chosen[first]
+    different = looks[:, examples]
+    of = np.full(len(known), NOWHERE, dtype=np.int64)
+    of[chosen] = np.where((looks[:, chosen] == different[:, number]).all(axis=0), number, NOWHERE)
+    return Looks(of, [row.tobytes() for row in different.T], examples)
+
+
+_MIX = np.random.default_rng(0).integers(0, 1 << 63, 6, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def _given(page: Page, starts: Ints, ends: Ints, begins: Sequence[int]) -> Ints:
