@@ -220,7 +220,7 @@ class Punctuation(_Builtin):
         return _last_kind(base[:-1]) == "letter"
 
 
-_ALONE = [_CODE[name] for name in ("apostrophe", "open", "punctuation")]
+_ALONE = [_CODE[name] for name in KINDS if name not in (SPACE, CONTINUES, "letter", *RUNS.values())]
 """Marks that do not run together with their like."""
 
 
