@@ -5,8 +5,8 @@
 TEXT is repeated or cut to each length, in tokens of MODEL (a directory; a small one, or this takes days). Every length
 has fresh processes, one for wordprob and one for the limit: the same windows through the trunk and the head's matrix
 product. Loading is not timed; memory is the most held beyond what was held after one short text. Short texts are scored
-again and again, a hundred thousand tokens in all and at least twice, the tools in turns, and the mean counts: the best
-of many would flatter them.
+again and again, a hundred times or two hundred thousand tokens in all, the tools in turns, and the mean counts: the
+best of many would flatter them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main():
     for length in options.lengths:
         text = cut(tokenizer, original, length)
         tokens = len(tokenizer.encode([text])[0].ids)
-        found = measure(options.model, text, turns=max(2, 100_000 // length))
+        found = measure(options.model, text, turns=max(1, min(100, 200_000 // length)))
         rows.append(row(tokens, found, rows[:1]) | {"text": options.text.name, "model": options.model.name})
         rows[-1] |= record.surroundings()
         print(rows[-1], flush=True)
