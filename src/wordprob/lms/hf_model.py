@@ -126,10 +126,10 @@ class HFModel:
                 asked = [requests[n] for n in batch]
                 answer = self._launch(asked, batch, self._batch(asked), masses)
             except torch.OutOfMemoryError as error:
-                length = len(requests[batch[0]].ids)
+                lengths = [len(requests[n].ids) for n in batch]
                 if len(batch) == 1:
                     raise ModelError(
-                        f"the device has too little memory for one text of {length} tokens; try --device cpu, or a "
+                        f"the device has too little memory for one text of {lengths[0]} tokens; try --device cpu, or a "
                         "smaller model."
                     ) from error
             if answer is not None:
@@ -137,7 +137,7 @@ class HFModel:
                 continue
             torch.cuda.empty_cache()
             rest = [*batch, *chain.from_iterable(left)]
-            self._budget = max(length, len(batch) * length // 2)
+            self._budget = max(*lengths, sum(lengths) // 2)
             left = deque([rest[k] for k in part] for part in self._batches([len(requests[n].ids) for n in rest]))
 
     def _batches(self, lengths: Sequence[int]) -> list[list[int]]:
