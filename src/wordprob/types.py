@@ -56,8 +56,12 @@ class Page:
         """The byte offset of every character, and of the end."""
         if self.text.isascii():
             return np.arange(len(self.text) + 1, dtype=np.int64)
-        sizes = 1 + (self.points > 0x7F).astype(np.int64) + (self.points > 0x7FF) + (self.points > 0xFFFF)
-        return offsets(sizes)
+        sizes = np.ones(len(self.points), dtype=np.uint8)
+        for least in (0x7F, 0x7FF, 0xFFFF):
+            sizes += self.points > least
+        found = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=found[1:])
+        return found
 
     def owner(self, places: Ints) -> Ints:
         """Return the text that each place lies in."""
