@@ -102,6 +102,24 @@ class Troubled:
         return self.real.encode(texts)
 
 
+def test_readers_start_by_themselves_only_where_they_pay(monkeypatch):
+    monkeypatch.setattr(readers.os, "cpu_count", lambda: 16)
+    assert readers.worthwhile(32768, 10**8) == readers.MOST
+    assert readers.worthwhile(32768, 1000) == 0, "starting them takes longer"
+    assert readers.worthwhile(512, 10**8) == 0, "a CPU is busy enough"
+    monkeypatch.setattr(readers.os, "cpu_count", lambda: 2)
+    assert readers.worthwhile(32768, 10**8) == 1, "one core is the model's"
+    model, started = wordprob.load("exact:bow"), []
+    monkeypatch.setattr(scorer, "served", lambda *arguments: started.append(arguments[5]) or iter([]))
+    monkeypatch.setattr(readers, "FAST", 1)
+    monkeypatch.setattr(readers, "MUCH", 1)
+    with pytest.raises(ValueError, match="zip"):
+        model.score(["the mark"], readers=None)
+    assert started == [1]
+    monkeypatch.setattr(readers, "MUCH", 100)
+    assert len(model.score(["the mark"], readers=None)) == 2
+
+
 def test_nothing_to_read():
     assert len(wordprob.load("exact:bow").score([], readers=2)) == 0
     assert len(wordprob.load("exact:bow").score(["", " "], readers=2)) == 0
