@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from wordprob.models.batching import padded_batches
+
 if __name__ == "__main__":  # the processes that read texts load this file too, and need none of it
     import gpu_head
     import record
@@ -25,10 +27,10 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     import transformers
 
     from runs import done_marks, pace
-    from wordprob import plan, runs
-    from wordprob.engine import Scorer
-    from wordprob.lms.hf_model import HFModel
-    from wordprob.lms.hf_tokenizer import load_tokenizer
+    from wordprob import runs
+    from wordprob.models.huggingface.model import HFModel
+    from wordprob.models.huggingface.tokenizer import load_tokenizer
+    from wordprob.scoring.scorer import Scorer
 
 
 def model_of(shape, tokenizer, compile=False):
@@ -53,7 +55,7 @@ def limit(model, texts):
     start = model.tokenizer.vocabulary.start
     rows = [[start, *tokens.ids.tolist()] for tokens in model.tokenizer.encode(texts)]
     rows = [row[:2048] for row in rows]
-    alike = plan.batches([len(row) for row in rows], model._budget, least=model._budget // 2)
+    alike = padded_batches([len(row) for row in rows], model._budget, least=model._budget // 2)
     batches = [model._padded([rows[n] for n in batch]) for batch in alike]
     weight = model._head.weight
     best = float("inf")

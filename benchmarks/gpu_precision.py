@@ -14,12 +14,14 @@ from pathlib import Path
 import record
 import torch
 
-from wordprob import load, vocab, words
+from wordprob import load
+from wordprob.core import words
+from wordprob.core.atoms import atoms_of
 
 
 def errors(model, rows):
     """Return the largest errors over rows of ids: of log p, of log B at every atom, and of log p from bfloat16."""
-    atoms = vocab.atoms(model.tokenizer.vocabulary, words.define("whitespace"), model.width)
+    atoms = atoms_of(model.tokenizer.vocabulary, words.define("whitespace"), model.width)
     of = torch.from_numpy(atoms.of).to("cuda")
     weight, score, worst = model._head.weight, model._masses(atoms), [0.0, 0.0, 0.0]
     with torch.inference_mode():

@@ -18,9 +18,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import numpy as np
 import record
 
-from wordprob.engine import Scorer
-from wordprob.lms.tokenizers import open_tokenizer
-from wordprob.types import Scores
+from wordprob.models.protocol import Scores
+from wordprob.models.registry import open_tokenizer
+from wordprob.scoring.scorer import Scorer
 
 
 class Silent:

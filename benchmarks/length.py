@@ -20,7 +20,7 @@ from statistics import mean
 import record
 from worker import RUNNERS, Run, Worker
 
-from wordprob.lms.tokenizers import open_tokenizer
+from wordprob.models.registry import open_tokenizer
 
 TOOLS = ("limit", "wordprob")
 

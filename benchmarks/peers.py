@@ -26,7 +26,7 @@ import numpy as np
 import record
 from worker import RUNNERS, Worker
 
-from wordprob.lms import smollm2
+from wordprob.models import default_model as smollm2
 
 HOME = Path(__file__).resolve().parents[1] / ".bench"
 PEERS = ("wordsprobability", "minicons", "surprisal")

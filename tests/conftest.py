@@ -46,7 +46,7 @@ def smollm2():
 @pytest.fixture(scope="session")
 def tokenizer_of():
     """Open a real tokeniser once for all tests."""
-    from wordprob.lms.tokenizers import open_tokenizer
+    from wordprob.models.registry import open_tokenizer
 
     opened = {}
 
@@ -105,14 +105,14 @@ def start_server():
 
     import uvicorn
 
-    from wordprob.server import Settings, create_app
-    from wordprob.server.desk import Desk
+    from wordprob.server import ServerSettings, create_app
+    from wordprob.server.job_queue import ScoringQueue
     from wordprob.server.run import address, listen
 
     running = []
 
-    def starter(desk_class=Desk, **limits) -> str:
-        settings = Settings(**{"models": {"exact:bow": "exact:bow", "exact:eow": "exact:eow"}, **limits})
+    def starter(desk_class=ScoringQueue, **limits) -> str:
+        settings = ServerSettings(**{"models": {"exact:bow": "exact:bow", "exact:eow": "exact:eow"}, **limits})
         desk, listening = desk_class(settings), listen("127.0.0.1", 0)
         desk.load(settings.default)
         server = uvicorn.Server(uvicorn.Config(create_app(settings, desk), log_level="critical"))

@@ -6,21 +6,23 @@ import numpy as np
 import pytest
 
 from conftest import shared
-from wordprob import vocab, words
-from wordprob.align import Cut, Place, Speller, align, inner_boundaries
-from wordprob.types import Document, Page
+from wordprob.core import words
+from wordprob.core.alignment import Cut, align
+from wordprob.core.atoms import atoms_of
+from wordprob.core.spellings import Speller, WordContext, inner_boundaries
+from wordprob.core.text import Document, TextBatch
 
 
 @pytest.mark.parametrize("text", ["", "abc", "café", "中x😀é", "a\u0301"])
 def test_byte_offsets(text):
-    assert Page([Document(0, text)]).at.tolist() == [len(text[:i].encode()) for i in range(len(text) + 1)] + [
+    assert TextBatch([Document(0, text)]).at.tolist() == [len(text[:i].encode()) for i in range(len(text) + 1)] + [
         len(text.encode()) + 1
     ]
 
 
 def aligned(tokenizer, text, rule):
     """Align a text between two others: what is said of it must not depend on its neighbours."""
-    page = Page([Document(0, "Before it."), Document(1, text), Document(2, "And after")])
+    page = TextBatch([Document(0, "Before it."), Document(1, text), Document(2, "And after")])
     starts, ends = rule.spans(page)
     tokens = tokenizer.encode([d.text for d in page.documents])
     alignment = align(page, starts, ends, tokens)
@@ -61,20 +63,20 @@ def test_an_end_of_word_mark_reaches_over_the_space(tokenizer_of):
 
 
 def speller_of(tokenizer, rule):
-    atoms = vocab.atoms(tokenizer.vocabulary, rule)
+    atoms = atoms_of(tokenizer.vocabulary, rule)
     return Speller(tokenizer.encode, tokenizer.vocabulary, rule, atoms)
 
 
 def written_out(others, ids):
     """Return the spellings in full, from where they leave the observed one."""
-    found = {(*ids[: len(ids) - e.back], i, *e.rest): e.boundary for e in others.exits for i in e.first}
+    found = {(*ids[: len(ids) - e.back], i, *e.rest): e.boundary for e in others.divergences for i in e.first}
     return found | {(*ids[: others.skipped], *s.ids): s.boundary for s in others.longer}
 
 
 def spellings(tokenizer, rule, before, chunk, anchored=False):
     tokens = tokenizer.encode([before + chunk])[0]
     first = int(np.searchsorted(tokens.starts, len(before.encode())))
-    place = Place(before, chunk, chunk.strip(), tuple(tokens.ids[first:].tolist()), anchored)
+    place = WordContext(before, chunk, chunk.strip(), tuple(tokens.ids[first:].tolist()), anchored)
     found = written_out(speller_of(tokenizer, rule).others([place])[0], place.ids)
     return {tuple(tokenizer.vocabulary.tokens[i] for i in ids): boundary for ids, boundary in found.items()}
 
@@ -123,7 +125,7 @@ def test_what_follows_a_seam_is_spelled_alike_whatever_comes_before_it(tokenizer
     tokenizer = tokenizer_of(name)
     speller = speller_of(tokenizer, rule)
     text = "So the end. (Was it?) He said 'no', and she's gone: 12%! café? 1990, Mr. O'Neill... \"Oh!\" x-y."
-    page = Page([Document(0, text)])
+    page = TextBatch([Document(0, text)])
     starts, ends = rule.spans(page)
     tokens = tokenizer.encode([text])
     alignment = align(page, starts, ends, tokens)
@@ -132,7 +134,7 @@ def test_what_follows_a_seam_is_spelled_alike_whatever_comes_before_it(tokenizer
         if alignment.cuts[n] <= Cut.JOINED and alignment.cuts[n - 1] == Cut.CLEAN:
             ids = tuple(tokens[0].ids[alignment.lows[n] : alignment.stops[n]].tolist())
             before = text[: ends[n - 1]]
-            places.append(Place(before, text[ends[n - 1] : ends[n]], text[starts[n] : ends[n]], ids, False))
+            places.append(WordContext(before, text[ends[n - 1] : ends[n]], text[starts[n] : ends[n]], ids, False))
     quick = speller.others(places)
     monkeypatch.setattr(speller, "has_seams", False)
     slow = speller.others(places)
@@ -149,7 +151,7 @@ def test_no_word_that_a_token_could_swallow_is_passed_over(tokenizer_of, name, r
     speller = speller_of(tokenizer_of(name), rule)
     stems = [stem.decode() for stem in inner_boundaries(tokenizer_of(name).vocabulary, rule)]
     text = shared("data/text/wikipedia_sample.txt").read_text(encoding="utf-8")[:20000]
-    page = Page([Document(n, part) for n, part in enumerate(["?", *text.split("\n"), *stems])])
+    page = TextBatch([Document(n, part) for n, part in enumerate(["?", *text.split("\n"), *stems])])
     _, ends = rule.spans(page)
     asked = speller.worth_asking(page, ends)
     swallowed = np.array([speller._swallows(page.data[max(0, at - 100) : at]) for at in page.at[ends].tolist()])

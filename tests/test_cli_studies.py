@@ -227,7 +227,7 @@ def texts(tmp_path: Path) -> Path:
 
 
 def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, tmp_path: Path) -> None:
-    from wordprob.loading import load
+    from wordprob.scoring.loading import load
 
     common = ("--frequencies", frequencies, "--min-count", 1, "--bootstrap", 20)
     run(word_lengths, texts, "--model", "exact:bow", *common, "-o", tmp_path / "a")

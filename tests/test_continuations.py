@@ -7,7 +7,7 @@ import pytest
 
 import wordprob
 from wordprob.errors import InputError
-from wordprob.lms.exact import FAMILIES, ExactLM
+from wordprob.models.exact import FAMILIES, ExactLM
 
 CONTEXT = "It was in the evening that she"
 WORDS = ["came", "walked", "was", "remembered", 'said, "no."', "went home", "Elizabeth's", "."]

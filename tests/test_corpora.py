@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wordprob import corpora
-from wordprob.corpora import published
+from wordprob.corpora import pimentel_meister as published
 from wordprob.errors import DownloadError, InputError, OptionError
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import click
 import pytest
+import docs_examples
+from docs_examples import ROOT
 
-import standin
 from conftest import SHARED
-from standin import ROOT
 from wordprob.cli import COMMANDS, cli
-from wordprob.table import COLUMNS, EXTRAS, TEXT_COLUMNS
+from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
 
 PAGES = {
     page.name: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -52,7 +52,7 @@ def leaves(found: click.Command, path: str):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_taught_on_a_page_and_shows_examples(name):
     assert any(f"wordprob {name}" in page for page in PAGES.values())
-    assert standin.commands(command(name).help or ""), "its --help has no examples"
+    assert docs_examples.commands(command(name).help or ""), "its --help has no examples"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -91,7 +91,7 @@ def test_options_in_the_docs_exist():
         for option in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help", "--version"}
     for name, page in PAGES.items():
-        for example in standin.examples(page):
+        for example in docs_examples.examples(page):
             if example.kind == "shell":
                 used = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", example.text.split("#")[0]))
                 assert used <= known, f"{name}: {example.text}"
@@ -112,8 +112,8 @@ def test_links_between_pages_lead_somewhere(hooks):
 @pytest.fixture
 def surroundings(tmp_path, monkeypatch):
     """A folder with the files that examples speak of, and an instant model in place of every real one."""
-    standin.files(tmp_path)
-    standin.stand_in(monkeypatch)
+    docs_examples.files(tmp_path)
+    docs_examples.stand_in(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
 
@@ -123,14 +123,14 @@ def run_all(found):
     namespace, left = {}, []
     for example in found:
         if example.kind == "python":
-            printed = standin.run_python(example.text, namespace)
+            printed = docs_examples.run_python(example.text, namespace)
         elif any(part in example.text for part in NOT_RUN):
             continue
         elif (line := with_data(example.text)) is None:
             left.append(example.text)
             continue
         else:
-            printed = standin.run_shell(line)
+            printed = docs_examples.run_shell(line)
         if example.output and not example.real:
             assert lines(printed) == lines(example.output), example.text
     if left:
@@ -144,7 +144,7 @@ def with_data(line):
         return line
     if not named <= {"brown", "natural_stories", "provo", "paper", "meco"}:
         return None
-    if not Path("corpora").is_dir() and not standin.corpora(Path(), SHARED):
+    if not Path("corpora").is_dir() and not docs_examples.corpora(Path(), SHARED):
         return None
     return line if "--data-dir" in line else f"{line} --data-dir corpora"
 
@@ -157,20 +157,20 @@ def lines(text):
 @pytest.mark.usefixtures("surroundings")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_a_page_run(name):
-    run_all(standin.examples(PAGES[name]))
+    run_all(docs_examples.examples(PAGES[name]))
 
 
 @pytest.mark.usefixtures("surroundings")
 def test_the_examples_in_the_help_run():
     """All in one folder and in the order of the commands: some read what others wrote."""
     helps = [found.help or "" for name in COMMANDS for _, found in leaves(command(name), name)]
-    run_all([standin.Example("shell", line, "", False) for text in helps for line in standin.commands(text)])
+    run_all([docs_examples.Example("shell", line, "", False) for text in helps for line in docs_examples.commands(text)])
 
 
 def test_an_example_that_prints_something_else_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```\nwordprob score --nonsense\n```\n"
-    first, second = standin.examples(page)
+    first, second = docs_examples.examples(page)
     with pytest.raises(AssertionError):
         run_all([first])
     with pytest.raises(AssertionError, match="--nonsense"):
@@ -196,7 +196,7 @@ def rscript(*arguments):
 
 @pytest.mark.usefixtures("surroundings")
 def test_the_r_script_reads_our_file_and_fits_a_model():
-    standin.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
+    docs_examples.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
     printed = rscript("examples/surprisal.R", "surprisal.tsv", "examples/study/reading_times.csv")
     assert re.search(r"^surprisal_before +-?\d", printed, re.M)
     assert "Analysis of Variance Table" in printed

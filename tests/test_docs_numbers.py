@@ -9,11 +9,11 @@ import subprocess
 
 import pandas as pd
 import pytest
-
 import standin
+from standin import ROOT
+
 import wordprob
 from conftest import shared
-from standin import ROOT
 
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
 SHOWN = [(name, e) for name, page in PAGES.items() for e in standin.examples(page) if e.real]
@@ -31,12 +31,12 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _default_model_once(smollm2, monkeypatch, folder):
     """Load the default model once for all examples, and run them where their files are."""
-    opened = wordprob.loading.open_model
+    opened = wordprob.scoring.loading.open_model
 
     def model(name="smollm2-135m", **options):
         return smollm2.model if name == "smollm2-135m" else opened(name, **options)
 
-    monkeypatch.setattr("wordprob.loading.open_model", model)
+    monkeypatch.setattr("wordprob.scoring.loading.open_model", model)
     monkeypatch.chdir(folder)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import wordprob
 from conftest import shared
-from wordprob import words
+from wordprob.core import words
 from wordprob.errors import AlignmentError, InputError
 
 ODD = {

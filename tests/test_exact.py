@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wordprob import Scorer, words
+from wordprob import Scorer
+from wordprob.core import words
 from wordprob.errors import OptionError
-from wordprob.lms.exact import CHAIN, FAMILIES, ExactLM, ToyTokenizer, enumerate_texts
+from wordprob.models.exact import CHAIN, FAMILIES, ExactLM, ToyTokenizer, enumerate_texts
 
 DEFINITIONS = ("whitespace", "punctuation")
 CASES = [(family, definition) for family in FAMILIES for definition in DEFINITIONS]

@@ -11,11 +11,13 @@ import torch
 import transformers
 
 from conftest import shared
-from wordprob import Scorer, load, words
+from wordprob import Scorer, load
+from wordprob.core import words
+from wordprob.core.atoms import atoms_of
 from wordprob.errors import ModelError, OptionError, UnsupportedError
-from wordprob.lms.end_to_end import EndToEnd
-from wordprob.lms.hf_model import HFModel
-from wordprob.types import Request
+from wordprob.models.huggingface.model import HFModel
+from wordprob.models.huggingface.varlen_attention import EndToEnd
+from wordprob.models.protocol import Request
 
 SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
@@ -207,9 +209,9 @@ def test_branches_from_a_shared_prefix_equal_full_runs(model):
 
 def test_late_rows_share_what_comes_before_and_equal_full_runs(model):
     """Requests for their last rows only run what they share once."""
-    from wordprob import vocab, words
+    from wordprob.core import words
 
-    atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.width)
     rows = [[5, 6, 7, 8, 9, 10, 11], [5, 6, 7, 8, 9, 12], [5, 6, 7, 8, 13, 14, 15, 16]]
     asked = {"gather": np.array([4]), "chosen": np.array([0]), "lists": [np.array([7])], "inspect": np.array([3, 4])}
     late = [Request(np.array(r), first=3, **asked) for r in rows]
@@ -293,9 +295,9 @@ def test_gathered_ids_are_the_models_own(model):
     ids = np.arange(5, 12)
     lists = [np.array([4]), np.array([7, 9])]
     request = Request(ids, first=2, gather=np.array([3, 6]), chosen=np.array([1, 0]), lists=lists)
-    from wordprob import vocab, words
+    from wordprob.core import words
 
-    atoms = vocab.atoms(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.width)
     ((_, scores),) = model.score([request], atoms)
     after = dict(model.next_logprobs([ids[:4].tolist(), ids.tolist()]))
     assert np.allclose(scores.gathered, [np.logaddexp(*after[0][[7, 9]]), after[1][4]], atol=1e-4)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import MODELS, TOKENIZERS, shared
-from wordprob.lms import pieces
+from wordprob.models.huggingface import chunked_tokenization as pieces
 
 PIECED = {
     # name: how many characters a cut leaves out
@@ -158,7 +158,7 @@ def wrapped(backend):
     """Put the face of transformers and our own before a tokeniser."""
     from transformers import PreTrainedTokenizerFast
 
-    from wordprob.lms.hf_tokenizer import HFTokenizer
+    from wordprob.models.huggingface.tokenizer import HFTokenizer
 
     return HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|endoftext|>"))
 

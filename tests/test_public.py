@@ -9,7 +9,7 @@ import pytest
 
 import wordprob
 from wordprob.errors import UnknownModelError
-from wordprob.lms import BACKENDS, CATALOGUE, resolve
+from wordprob.models.registry import BACKENDS, CATALOGUE, resolve
 
 
 def test_exported_names():

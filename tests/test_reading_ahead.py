@@ -8,9 +8,11 @@ import pytest
 
 import wordprob
 from conftest import shared
-from wordprob.engine import ahead, reader, readers, scorer
+from wordprob.core.text import Document
 from wordprob.errors import InputError, ModelError, OptionError
-from wordprob.types import Document
+from wordprob.scoring import ahead, scorer
+from wordprob.scoring import prepare as reader
+from wordprob.scoring import worker_pool as readers
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
 
@@ -162,7 +164,7 @@ def test_what_is_remembered_of_words_does_not_change_what_is_said(tokenizer_of, 
     tokenizer = tokenizer_of(name)
 
     def told(times=1):
-        found = reader.Reader(tokenizer, tokenizer.vocabulary.size, wordprob.words.define(rule))
+        found = reader.Reader(tokenizer, tokenizer.vocabulary.size, wordprob.core.words.define(rule))
         reading = [found.read(page) for _ in range(times)][-1]
         branches = reading.branches
         ids = [branches.ids[k] if k >= 0 else () for k in branches.lists]

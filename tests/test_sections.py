@@ -11,8 +11,9 @@ import pytest
 import wordprob
 from conftest import shared
 from wordprob import Scorer
-from wordprob.engine import scorer, sections
-from wordprob.types import Scores
+from wordprob.models.protocol import Scores
+from wordprob.scoring import long_text as sections
+from wordprob.scoring import scorer
 
 
 class Bigrams:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from conftest import shared
-from wordprob import Scorer, cache, words
+from wordprob import Scorer, cache
+from wordprob.core import words
 from wordprob.errors import DownloadError, ModelError
-from wordprob.lms import gguf
-from wordprob.lms import smollm2 as wheel
+from wordprob.models import default_model as wheel
+from wordprob.models import gguf
 
 TEXTS = [
     "She saw the mark on the wall and knew that it was made by the marker in her hand.",

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import wordprob
-from wordprob import score_table, sheets
+from wordprob import score_table
 from wordprob.errors import AlignmentError, EncodingError, InputError, OptionError, UnsupportedError
-from wordprob.stimuli import read_stimuli
-from wordprob.table import COLUMNS
+from wordprob.scoring.stimuli import read_stimuli
+from wordprob.tables import formats as sheets
+from wordprob.tables.schema import COLUMNS
 
 SCORER = wordprob.load("exact:bow")
 WORDS = ["She", "saw", "the", "mark", "marker", "marked", "mark.", "marker?", "She's"]
@@ -284,7 +285,7 @@ def test_long_and_wide():
 def test_models_are_checked_before_any_is_loaded_and_never_held_together(monkeypatch):
     import weakref
 
-    from wordprob.stimuli import scoring
+    from wordprob.scoring import stimuli as scoring
 
     held, most = [], []
 

@@ -15,7 +15,8 @@ import pytest
 import wordprob
 from wordprob import WordTable
 from wordprob.errors import InputError, OptionError, OutputError
-from wordprob.table import COLUMNS, TEXT_COLUMNS, check_output, write_whole
+from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from conftest import MODELS, TOKENIZERS
-from wordprob import vocab, words
-from wordprob.types import END, UNREACHABLE
+from wordprob.core import words
+from wordprob.core.atoms import _Labeller, atoms_of
+from wordprob.core.vocabulary import build_vocabulary, byte_spans, convention_of
+from wordprob.core.words import END, UNREACHABLE
 
 SAMPLE = (
     "She saw the mark. It's the marker's?  Two  spaces,\ttab,\nnewline, 12,345.67 (2024) – “quoted” ‘text’… "
@@ -66,7 +68,7 @@ def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
         assert len(together) == len(texts)
         for text, tokens in zip(texts, together, strict=True):
             offsets = partial(tokenizer._offsets, text)
-            alone = vocab.byte_spans(text, tokens.ids, tokenizer.vocabulary, offsets)
+            alone = byte_spans(text, tokens.ids, tokenizer.vocabulary, offsets)
             for one, other in ((tokens.starts, alone.starts), (tokens.ends, alone.ends)):
                 assert one.tolist() == other.tolist()
             assert tokens.exact == alone.exact
@@ -96,7 +98,7 @@ def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
 def test_atoms_partition_the_vocabulary(tokenizer_of, name):
     found = tokenizer_of(name).vocabulary
     for rule in (words.Whitespace(), words.Punctuation(), words.Regex(r"[\w']+")):
-        atoms = vocab.atoms(found, rule, found.size + 64)
+        atoms = atoms_of(found, rule, found.size + 64)
         sizes = atoms.sizes()
         assert sum(sizes.values()) == len(atoms.of) == found.size + 64
         assert sizes[END] == len(found.ends)
@@ -108,19 +110,19 @@ def test_atoms_partition_the_vocabulary(tokenizer_of, name):
 
 def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
     tokenizer = tokenizer_of("smollm2")
-    atoms = vocab.atoms(tokenizer.vocabulary, words.Whitespace())
+    atoms = atoms_of(tokenizer.vocabulary, words.Whitespace())
     for gap in (" a", "\n", "\t", "\u00a0"):
         first = tokenizer.encode([f"x{gap}b"])[0].ids[1]
         assert atoms.labels[atoms.of[first]] == "space", repr(gap)
 
 
 def test_a_cut_off_character_goes_by_what_it_most_often_becomes():
-    label = vocab._Labeller(words.Punctuation())
+    label = _Labeller(words.Punctuation())
     assert label(b"\xe2\x80") == "punctuation"  # dashes and quotes
     assert label(b"\xe4\xb8") == "letter"  # Chinese
     assert label(b"\xf0\x9f\x98") == "punctuation"  # emoji
     assert label(b"\x99s") == "continues"  # the inside of a character
-    assert vocab._Labeller(words.Whitespace())(b"\xe2\x80") != "space"
+    assert _Labeller(words.Whitespace())(b"\xe2\x80") != "space"
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -173,7 +175,7 @@ def test_text_that_the_tokeniser_composes_keeps_the_users_offsets(tokenizer_of):
     ],
 )
 def test_conventions(pieces, convention):
-    assert vocab.convention_of(pieces) == convention
+    assert convention_of(pieces) == convention
 
 
 def test_wordpiece_begins_words_without_a_mark():
@@ -183,9 +185,9 @@ def test_wordpiece_begins_words_without_a_mark():
     def encode(text):
         return [table.get(w, 0) for w in text.lower().replace(".", " .").split()]
 
-    found = vocab.build(pieces, encode, added={}, control=set(), start=None, ends=[], unknown=0)
+    found = build_vocabulary(pieces, encode, added={}, control=set(), start=None, ends=[], unknown=0)
     assert (found.family, found.convention) == ("bow", "##")
-    atoms = vocab.atoms(found, words.Whitespace())
+    atoms = atoms_of(found, words.Whitespace())
     label = {p: atoms.labels[k] for p, k in zip(pieces, atoms.of, strict=True)}
     assert label["mark"] == label["("] == "space"
     assert label["##er"] == "letter"

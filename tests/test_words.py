@@ -9,9 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wordprob.core.text import Document, TextBatch
+from wordprob.core.words import (
+    CONTINUES,
+    END,
+    KINDS,
+    SPACE,
+    Punctuation,
+    Regex,
+    Whitespace,
+    define,
+    kind,
+    locate,
+    rule_for,
+    usually_spaced,
+)
 from wordprob.errors import AlignmentError, OptionError
-from wordprob.types import CONTINUES, END, SPACE, Document, Page
-from wordprob.words import KINDS, Punctuation, Regex, Whitespace, define, kind, locate, rule_for, usually_spaced
 
 
 def texts_of(rule, text):
@@ -160,7 +173,7 @@ HARD = st.text(st.sampled_from(list("ab'’.-!? \n\t1¿(»\u0301\u200d\u00a0中,
 @given(texts=st.lists(HARD, max_size=4))
 def test_a_page_is_cut_as_its_texts_are(rule, texts):
     """The fast path over a page, against the readable twin text by text."""
-    page = Page([Document(n, text) for n, text in enumerate(texts)])
+    page = TextBatch([Document(n, text) for n, text in enumerate(texts)])
     starts, ends = rule.spans(page)
     begins = page.begins.tolist()
     wanted = [(b + w.start, b + w.end) for text, b in zip(texts, begins, strict=False) for w in rule.segment(text)]

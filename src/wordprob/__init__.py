@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 from wordprob._version import __version__
 
 if TYPE_CHECKING:
-    from wordprob.engine import Scorer
     from wordprob.errors import WordprobError
-    from wordprob.loading import load
-    from wordprob.stimuli import ScoredTable, score_table
-    from wordprob.table import WordTable
+    from wordprob.scoring.loading import load
+    from wordprob.scoring.scorer import Scorer
+    from wordprob.scoring.stimuli import score_table
+    from wordprob.tables.result import WordTable
+    from wordprob.tables.scored import ScoredTable
 
 __all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "load", "score_table"]
 
-_HOMES = {
-    "ScoredTable": "wordprob.stimuli",
-    "Scorer": "wordprob.engine",
-    "WordTable": "wordprob.table",
+_LAZY_IMPORTS = {
+    "ScoredTable": "wordprob.tables.scored",
+    "Scorer": "wordprob.scoring",
+    "WordTable": "wordprob.tables.result",
     "WordprobError": "wordprob.errors",
-    "load": "wordprob.loading",
-    "score_table": "wordprob.stimuli",
+    "load": "wordprob.scoring.loading",
+    "score_table": "wordprob.scoring.stimuli",
 }
 
 
@@ -35,9 +36,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
     from importlib import import_module
 
-    if name not in _HOMES:
+    if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module 'wordprob' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_LAZY_IMPORTS[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordprob.analysis import report, texts, types_of_words, word_lengths
-from wordprob.analysis.types_of_words import TypeSums, Which, count_words
-from wordprob.analysis.word_lengths import Correlations, Settings, aggregate, analyse
+from wordprob.analysis import report, texts, word_lengths
+from wordprob.analysis import word_types as types_of_words
+from wordprob.analysis.word_lengths import Correlations, WordLengthSettings, aggregate, analyse
+from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 
 WORDS = ["The", "the", "mark", "mark,", "marker", "NA", "null", "a", "an", "naïve"]
@@ -39,7 +40,7 @@ def test_sums_by_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     frame = made_up()
     frame.loc[5, "surprisal"] = math.nan
     frame.loc[6, "surprisal"] = math.inf
-    sums = aggregate([write(frame, tmp_path / "a.parquet")], Which(min_count=1))["m-10m"]
+    sums = aggregate([write(frame, tmp_path / "a.parquet")], WordFilter(min_count=1))["m-10m"]
     expected: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in frame.itertuples():
         if row.word.isalpha() and math.isfinite(row.surprisal):
@@ -65,34 +66,34 @@ def test_every_format_gives_the_same(tmp_path: Path, ending: str) -> None:
         frame.to_json(path, orient="records", lines=True, force_ascii=False, double_precision=15)
     else:
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
-    parquet = aggregate([write(frame, tmp_path / "a.parquet")], Which())["m-10m"].table()
-    pd.testing.assert_frame_equal(aggregate([path], Which())["m-10m"].table(), parquet)
+    parquet = aggregate([write(frame, tmp_path / "a.parquet")], WordFilter())["m-10m"].table()
+    pd.testing.assert_frame_equal(aggregate([path], WordFilter())["m-10m"].table(), parquet)
 
 
 def test_bits_and_nats_are_brought_together(tmp_path: Path) -> None:
     frame = made_up(1000)
     bits = frame.assign(**{name: frame[name] / math.log(2) for name in ("surprisal", "surprisal_naive")})
     paths = [write(frame, tmp_path / "a.parquet"), write(bits, tmp_path / "b.parquet", unit="bits")]
-    both, one = aggregate(paths, Which())["m-10m"].table(), aggregate(paths[:1], Which())["m-10m"].table()
+    both, one = aggregate(paths, WordFilter())["m-10m"].table(), aggregate(paths[:1], WordFilter())["m-10m"].table()
     np.testing.assert_allclose(both["corrected"], 2 * one["corrected"])
 
 
 def test_which_words() -> None:
-    assert [Which().type_of(word) for word in ("The", "mark,", "naïve", "1900")] == ["the", None, "naïve", None]
-    assert [Which("all", "as-is").type_of(word) for word in ("The", "mark,")] == ["The", "mark,"]
-    sums = TypeSums(Which(min_count=3))
+    assert [WordFilter().type_of(word) for word in ("The", "mark,", "naïve", "1900")] == ["the", None, "naïve", None]
+    assert [WordFilter("all", "as-is").type_of(word) for word in ("The", "mark,")] == ["The", "mark,"]
+    sums = TypeSums(WordFilter(min_count=3))
     sums.add(["a", "a", "b", "a"], np.ones(4), np.ones(4))
     assert sums.table()["word"].tolist() == ["a"]
 
 
 def test_frequencies_ignore_the_punctuation_around() -> None:
-    assert count_words(["The mark, the (mark) 1900."], Which()) == Counter({"the": 2, "mark": 2})
+    assert count_words(["The mark, the (mark) 1900."], WordFilter()) == Counter({"the": 2, "mark": 2})
 
 
 @pytest.fixture(scope="module")
 def types() -> TypeSums:
     random = np.random.default_rng(3)
-    sums = TypeSums(Which(min_count=1))
+    sums = TypeSums(WordFilter(min_count=1))
     vocabulary = ["".join(random.choice(list("abcdefgh"), random.integers(1, 9))) for _ in range(300)]
     words = random.choice(vocabulary, 6000)
     naive = random.gamma(2, 2, 6000) + np.array([len(word) for word in words]) * 0.4
@@ -103,7 +104,7 @@ def types() -> TypeSums:
 def test_correlations_agree_with_scipy(types: TypeSums) -> None:
     stats = pytest.importorskip("scipy.stats")
     table = types.table()
-    found = analyse({"m": types}, Settings(Which(min_count=1), resamples=20)).correlations
+    found = analyse({"m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=20)).correlations
     columns = {
         ("Zipf", ""): -np.log(table["count"] / table["count"].sum()),
         ("CCH (Piantadosi)", "naive"): table["naive"] / table["count"],
@@ -133,7 +134,7 @@ def test_a_resample_is_correlated_as_if_written_out() -> None:
 
 def test_changes_are_paired(types: TypeSums) -> None:
     """The correction here is noise on every word: its effect is far better known than the correlations themselves."""
-    found = analyse({"m": types}, Settings(Which(min_count=1), resamples=200)).correlations.set_index(
+    found = analyse({"m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=200)).correlations.set_index(
         ["predictor", "estimate"]
     )
     for kind in ("spearman", "pearson"):
@@ -147,14 +148,16 @@ def test_changes_are_paired(types: TypeSums) -> None:
 def test_separate_frequencies(types: TypeSums) -> None:
     words = types.table()["word"].tolist()
     costs = {word: float(len(word)) for word in words[:200]}
-    found = analyse({"m": types}, Settings(Which(min_count=1), resamples=5), costs, "elsewhere").correlations
+    found = analyse(
+        {"m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=5), costs, "elsewhere"
+    ).correlations
     zipf = found[found["predictor"] == "Zipf"].iloc[0]
     assert zipf["types"] == 200
     assert zipf["spearman"] == pytest.approx(1.0)
 
 
 def test_files(types: TypeSums) -> None:
-    result = analyse({"a-10m": types, "b-20m": types}, Settings(Which(min_count=1), resamples=5))
+    result = analyse({"a-10m": types, "b-20m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=5))
     files = report.word_lengths_files(result)
     assert set(files) == set(report.WORD_LENGTHS_FILES)
     assert files["figure.png"].startswith(b"\x89PNG")
@@ -210,7 +213,7 @@ def test_bad_texts(tmp_path: Path, name: str, content: str, message: str) -> Non
 def test_missing_columns(tmp_path: Path) -> None:
     path = write(made_up(10).drop(columns="surprisal_naive"), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"no column 'surprisal_naive'.*It has: word, surprisal"):
-        aggregate([path], Which())
+        aggregate([path], WordFilter())
 
 
 @pytest.mark.parametrize("name", ["bad.tsv", "bad.parquet"])
@@ -222,16 +225,16 @@ def test_surprisals_that_are_no_numbers(tmp_path: Path, name: str) -> None:
     else:
         write(frame.astype(str), path)
     with pytest.raises(InputError, match=rf"{name} cannot be read as scored words: .*high"):
-        aggregate([path], Which())
+        aggregate([path], WordFilter())
 
 
 def test_too_few_types() -> None:
     with pytest.raises(InputError, match="--min-count"):
-        analyse({"m": TypeSums(Which())}, Settings())
+        analyse({"m": TypeSums(WordFilter())}, WordLengthSettings())
 
 
 def test_unknown_filters() -> None:
     with pytest.raises(OptionError, match="alphabetic or all"):
-        Which(keep="letters")
+        WordFilter(keep="letters")
     with pytest.raises(OptionError, match="minimum count of 0"):
-        Which(min_count=0)
+        WordFilter(min_count=0)

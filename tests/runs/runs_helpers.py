@@ -111,7 +111,7 @@ def survives(
 
 POISON = """
 import os, signal
-import wordprob.lms.exact as exact
+import wordprob.models.exact as exact
 
 def encode(self, texts, real=exact.ToyTokenizer.encode):
     for text in texts:
@@ -129,7 +129,7 @@ exact.ToyTokenizer.encode = encode
 
 DELAY = """
 import time
-import wordprob.lms.exact as exact
+import wordprob.models.exact as exact
 
 def encode(self, texts, real=exact.ToyTokenizer.encode):
     time.sleep(0.2)

@@ -11,7 +11,7 @@ from runs_helpers import POISON, at_start, finish, same_run, survives, toy_corpu
 from conftest import shared
 from wordprob import runs
 from wordprob.errors import OptionError
-from wordprob.runs.engines import ray as ray_engine
+from wordprob.runs.executors import ray as ray_engine
 
 pytest.importorskip("ray", reason="needs ray: pip install 'wordprob[ray]'")
 

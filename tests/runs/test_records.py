@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wordprob.errors import InputError, OptionError
-from wordprob.records import Reading, Source, find, read, source_of
+from wordprob.sources import ReadOptions, Source, find, read, source_of
 
 ROWS = [
     ("a", "She saw the mark."),
@@ -62,7 +62,7 @@ WAYS = [*((kind, packing) for kind in ("txt", "jsonl", "csv", "tsv") for packing
 @pytest.mark.parametrize(("kind", "packing"), WAYS)
 def test_every_format(tmp_path, kind, packing):
     (source,) = find([write(tmp_path, kind, packing)])
-    how = Reading(id_column=None if kind == "txt" else "id")
+    how = ReadOptions(id_column=None if kind == "txt" else "id")
     places = list(read(source, how))
     expected = [text.replace("\n", " ") if kind == "txt" else text for _, text in ROWS]
     assert [record.text for record, _ in places] == expected
@@ -77,9 +77,9 @@ def test_every_format(tmp_path, kind, packing):
 def test_whole_files(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.md").write_text("three")
-    found = [list(read(source, Reading())) for source in find([tmp_path], whole_file=True)]
+    found = [list(read(source, ReadOptions())) for source in find([tmp_path], whole_file=True)]
     assert [(r.id, r.text) for ((r, _),) in found] == [("a.txt", "one\ntwo\n"), ("b.md", "three")]
-    ((record, _),) = read(Source("a.txt", str(tmp_path / "a.txt"), "whole"), Reading(max_characters=1))
+    ((record, _),) = read(Source("a.txt", str(tmp_path / "a.txt"), "whole"), ReadOptions(max_characters=1))
     assert record.problem == "too long"
 
 
@@ -87,11 +87,11 @@ def test_whole_files(tmp_path):
 
 
 def problems(path, **how):
-    return [(r.number, r.problem) for r, _ in read(source_of(path), Reading(**how)) if r.problem]
+    return [(r.number, r.problem) for r, _ in read(source_of(path), ReadOptions(**how)) if r.problem]
 
 
 def texts(path, **how):
-    return [r.text for r, _ in read(source_of(path), Reading(**how)) if not r.problem]
+    return [r.text for r, _ in read(source_of(path), ReadOptions(**how)) if not r.problem]
 
 
 def test_bytes_that_are_no_text(tmp_path):
@@ -99,21 +99,21 @@ def test_bytes_that_are_no_text(tmp_path):
     path.write_bytes(b"\xef\xbb\xbfgood\r\nbad \xe9\r\ngood\n\xff\xfe")
     assert problems(path) == [(2, "encoding"), (4, "encoding")]
     assert texts(path) == ["good", "good"]
-    (bad,) = [r for r, _ in read(source_of(path), Reading()) if r.number == 2]
+    (bad,) = [r for r, _ in read(source_of(path), ReadOptions()) if r.number == 2]
     assert bad.reason == "not UTF-8: byte 4 of the record is 0xE9"
 
 
 def test_lines_that_do_not_fit_into_memory(tmp_path, monkeypatch):
     """A longer line is passed over in pieces, and what comes after it is read."""
-    from wordprob.records import formats
+    from wordprob.sources import formats
 
     monkeypatch.setattr(formats, "PIECE", 100)
     path = tmp_path / "a.txt"
     path.write_text("one\n" + "x" * 10_000 + "\ntwo\n" + "y" * 10_000)
     assert problems(path, max_characters=50) == [(2, "too long"), (4, "too long")]
     assert texts(path, max_characters=50) == ["one", "two"]
-    places = list(read(source_of(path), Reading(max_characters=50)))
-    assert list(read(source_of(path), Reading(max_characters=50), 2, places[1][1])) == places[2:]
+    places = list(read(source_of(path), ReadOptions(max_characters=50)))
+    assert list(read(source_of(path), ReadOptions(max_characters=50), 2, places[1][1])) == places[2:]
     (tmp_path / "a.csv").write_text("text\none\n" + "x" * 10_000 + '\ntwo\n"' + "y\n" * 60 + '"\n')
     found = problems(tmp_path / "a.csv", max_characters=50)
     assert found[:2] == [(2, "too long"), (4, "too long")]
@@ -138,7 +138,7 @@ def test_a_file_that_breaks_off(tmp_path):
     rng = random.Random(0)
     whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
-    places = [record for record, _ in read(source_of(path), Reading())]
+    places = [record for record, _ in read(source_of(path), ReadOptions())]
     assert len(places) > 1000
     assert places[-1].problem == "file"
     assert "cannot be read on" in places[-1].reason
@@ -158,7 +158,7 @@ def test_a_file_that_is_damaged(tmp_path, kind):
     for n in range(len(data) // 2, len(data) // 2 + 400):
         data[n] ^= 0x55
     path.write_bytes(data)
-    found = [record for record, _ in read(source_of(path), Reading())]
+    found = [record for record, _ in read(source_of(path), ReadOptions())]
     assert found[-1].problem == "file"
     assert [record.text for record in found[:50]] in (rows[:50], [""]), "what comes before the damage is read"
 
@@ -167,9 +167,9 @@ def test_a_file_that_is_damaged(tmp_path, kind):
 def test_a_column_that_is_not_there(tmp_path, kind):
     path = write(tmp_path, kind)
     with pytest.raises(InputError, match=r"has no column 'txt'. Did you mean text\? Choose one with --text-column"):
-        list(read(source_of(path), Reading("txt")))
+        list(read(source_of(path), ReadOptions("txt")))
     with pytest.raises(InputError, match="--id-column"):
-        list(read(source_of(path), Reading("text", "number")))
+        list(read(source_of(path), ReadOptions("text", "number")))
 
 
 # --- what is found ---------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def test_a_data_set_by_name(tmp_path):
     pytest.importorskip("datasets", reason="needs datasets: pip install datasets")
     write(tmp_path, "jsonl").rename(tmp_path / "train.jsonl")
     (source,) = find([f"hf:{tmp_path}:train"])
-    places = list(read(source, Reading(id_column="id")))
+    places = list(read(source, ReadOptions(id_column="id")))
     assert [(record.id, record.text) for record, _ in places] == ROWS
-    assert list(read(source, Reading(id_column="id"), 3)) == places[3:]
+    assert list(read(source, ReadOptions(id_column="id"), 3)) == places[3:]
     with pytest.raises(InputError, match="has no column 'nope'"):
-        list(read(source, Reading("nope")))
+        list(read(source, ReadOptions("nope")))

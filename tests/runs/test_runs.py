@@ -20,12 +20,12 @@ from conftest import shared
 from wordprob import runs
 from wordprob.cli import main
 from wordprob.errors import InputError, ModelError, OptionError, OutputError
-from wordprob.lms.exact import ToyTokenizer
-from wordprob.records import Reading, find
-from wordprob.runs.engines.processes import Processes, share_out
-from wordprob.runs.settings import Execution, Settings
+from wordprob.models.exact import ToyTokenizer
+from wordprob.runs.executors.processes import Processes, share_out
+from wordprob.runs.settings import Execution, RunSettings
 from wordprob.runs.shards import Cursor, cut
-from wordprob.table import COLUMNS, TEXT_COLUMNS
+from wordprob.sources import ReadOptions, find
+from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
 
 TOY = {"model": "exact:bow", "threads": 1}
 
@@ -58,13 +58,13 @@ def test_shards_cover_every_record_once(tmp_path):
         data = path.read_bytes() if count else b""
         (tmp_path / name).write_bytes(__import__("gzip").compress(data) if name.endswith("gz") else data)
         path.unlink()
-    sources, settings = find([tmp_path]), Settings(**TOY, shard_texts=4, shard_characters=60)
+    sources, settings = find([tmp_path]), RunSettings(**TOY, shard_texts=4, shard_characters=60)
     shards = list(cut(sources, settings))
     assert shards == list(cut(sources, settings)), "the same plan every time"
     assert sum(shard.records for shard in shards) == 41
     assert all(shard.records <= 4 for shard in shards)
     assert any(shard.records < 4 for shard in shards[:-1]), "characters fill a shard too"
-    cursor = Cursor(sources, Reading(max_characters=settings.max_characters))
+    cursor = Cursor(sources, ReadOptions(max_characters=settings.max_characters))
     in_order = [record for shard in shards for record in cursor.take(shard)]
     assert len({record.id for record in in_order}) == 41
     rng = random.Random(1)
@@ -121,9 +121,9 @@ def test_a_model_directory_has_a_fingerprint(tmp_path):
 
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    before = describe_model(Settings(model=str(tmp_path / "model")))
+    before = describe_model(RunSettings(model=str(tmp_path / "model")))
     (tmp_path / "model" / "config.json").write_text("[]")
-    after = describe_model(Settings(model=str(tmp_path / "model")))
+    after = describe_model(RunSettings(model=str(tmp_path / "model")))
     assert before["source"] == after["source"] == "model"
     assert before["fingerprint"] != after["fingerprint"]
 
@@ -134,8 +134,8 @@ def test_a_hub_model_is_pinned_to_its_commit(tmp_path, monkeypatch):
 
     monkeypatch.setattr(hub, "HfApi", lambda: (_ for _ in ()).throw(ConnectionError("offline")))
     monkeypatch.setattr(hub, "try_to_load_from_cache", lambda *_, **__: f"{tmp_path}/snapshots/abc123/config.json")
-    assert commit(Settings(model="owner/name")) == "abc123"
-    assert commit(Settings(model="exact:bow")) == ""
+    assert commit(RunSettings(model="owner/name")) == "abc123"
+    assert commit(RunSettings(model="exact:bow")) == ""
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_unless_it_is_strict(bad_corpus, tmp_path, limit, message):
 def test_a_shard_of_which_nothing_can_be_scored_has_failed(corpus, tmp_path, monkeypatch):
     real = ToyTokenizer.encode
     monkeypatch.setattr(ToyTokenizer, "encode", lambda *_: 1 / 0)
-    monkeypatch.setattr("wordprob.lms.exact.ToyTokenizer.ids", ToyTokenizer.ids)
+    monkeypatch.setattr("wordprob.models.exact.ToyTokenizer.ids", ToyTokenizer.ids)
     found = runs.run(corpus, tmp_path / "out", **TOY, shard_texts=50)
     assert (found.done, len(found.failed)) == (0, 2)
     assert "none of its" in found.failed[0]

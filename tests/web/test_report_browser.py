@@ -7,7 +7,7 @@ import pytest
 
 import wordprob
 from wordprob.render import colours, write_report
-from wordprob.table import WordTable
+from wordprob.tables.result import WordTable
 
 
 def words(page):

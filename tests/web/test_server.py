@@ -24,9 +24,9 @@ from wordprob.errors import ModelError, OptionError, UnknownModelError, Unsuppor
 
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
-from wordprob.server.desk import Ask, BrokenError, Desk, work
+from wordprob.server.job_queue import BrokenError, ScoringJob, ScoringQueue, work
 from wordprob.server.run import listen
-from wordprob.server.settings import Settings, host_names, public_names
+from wordprob.server.settings import ServerSettings, host_names, public_names
 
 JSON = {"Content-Type": "application/json"}
 NEVER = {"texts": "a" * 60, "words": "regex:(a|aa)+b"}
@@ -272,7 +272,7 @@ def test_many_at_once_all_get_their_own_answer(server):
 
 
 def test_a_body_that_never_comes_is_not_waited_for(server, monkeypatch):
-    monkeypatch.setattr("wordprob.server.guard.READING", 0.3)
+    monkeypatch.setattr("wordprob.server.middleware.READING", 0.3)
     with socket.create_connection(("127.0.0.1", urlsplit(server).port), timeout=30) as connection:
         head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
         connection.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
@@ -280,7 +280,7 @@ def test_a_body_that_never_comes_is_not_waited_for(server, monkeypatch):
 
 
 def test_what_breaks_inside_stays_inside(start_server, caplog):
-    class Broken(Desk):
+    class Broken(ScoringQueue):
         def _score(self, ticket):
             if ticket.ask.texts:
                 raise BrokenError("Traceback: /secret/path")
@@ -297,24 +297,24 @@ def test_what_breaks_inside_stays_inside(start_server, caplog):
 
 
 def test_the_desk_holds_one_model_and_keeps_results():
-    desk = Desk(Settings({"bow": "exact:bow", "eow": "exact:eow"}))
+    desk = ScoringQueue(ServerSettings({"bow": "exact:bow", "eow": "exact:eow"}))
     try:
-        ask = Ask("bow", ("the mark",))
+        ask = ScoringJob("bow", ("the mark",))
         table = desk.submit(ask).future.result()
         assert desk.submit(ask).future.result() is table, "what was just scored is not scored again"
-        assert desk.submit(Ask("eow", ("the mark",))).future.result().metadata["model"] == "exact:eow"
+        assert desk.submit(ScoringJob("eow", ("the mark",))).future.result().metadata["model"] == "exact:eow"
     finally:
         desk.close()
 
 
 def test_a_process_that_dies_is_replaced():
-    desk = Desk(Settings({"bow": "exact:bow"}))
+    desk = ScoringQueue(ServerSettings({"bow": "exact:bow"}))
     try:
         desk.load("bow")
         os.kill(desk._process.pid, signal.SIGKILL)
         desk._process.join()
-        assert len(desk.submit(Ask("bow", ("the mark",))).future.result()) == 2
-        ticket = desk.submit(Ask("bow", (NEVER["texts"],), NEVER["words"]))
+        assert len(desk.submit(ScoringJob("bow", ("the mark",))).future.result()) == 2
+        ticket = desk.submit(ScoringJob("bow", (NEVER["texts"],), NEVER["words"]))
         while ticket.state != "scoring":
             pass
         os.kill(desk._process.pid, signal.SIGKILL)
@@ -331,11 +331,11 @@ def test_the_process_answers_everything_it_is_asked():
 
     def client():
         for source, ask in (
-            ("exact:bow", Ask("bow", ("the mark",))),
-            ("exact:bow", Ask("bow", ("the mark",), (("the", "mark"),))),
-            ("exact:bow", Ask("bow", ("x",), "letters")),
-            ("exact:nothing", Ask("bow", ("x",))),
-            ("exact:bow", Ask("bow", None)),
+            ("exact:bow", ScoringJob("bow", ("the mark",))),
+            ("exact:bow", ScoringJob("bow", ("the mark",), (("the", "mark"),))),
+            ("exact:bow", ScoringJob("bow", ("x",), "letters")),
+            ("exact:nothing", ScoringJob("bow", ("x",))),
+            ("exact:bow", ScoringJob("bow", None)),
         ):
             ours.send((source, ask))
             answers.append(ours.recv())
@@ -358,11 +358,11 @@ def test_the_process_answers_everything_it_is_asked():
 
 
 def test_a_model_whose_loading_breaks_is_an_error_of_its_own():
-    class Broken(Desk):
+    class Broken(ScoringQueue):
         def _score(self, ticket):
             raise BrokenError("Traceback\nMemoryError: no more")
 
-    desk = Broken(Settings({"bow": "exact:bow"}))
+    desk = Broken(ServerSettings({"bow": "exact:bow"}))
     try:
         with pytest.raises(ModelError, match="bow could not be loaded: MemoryError: no more"):
             desk.load("bow")

@@ -17,8 +17,8 @@ from scipy import stats
 
 from wordprob.analysis.permutation import EXACT_UP_TO, sign_flip_test
 from wordprob.analysis.tables import numbers, require
+from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, did_you_mean, listing
-from wordprob.types import Floats
 
 SUMMARY: dict[str, str] = {
     "model": "which model, where there are several",

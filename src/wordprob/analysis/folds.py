@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.tables import Mask, numbers, require
+from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, OptionError, listing
-from wordprob.types import Ints
 
 KEYS = ["text_id", "word_id"]
 

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import regex
 
+from wordprob.core.arrays import Floats
 from wordprob.errors import EncodingError, InputError, OptionError
-from wordprob.types import Floats
 
 OUTER = regex.compile(r"^[\p{P}\p{S}]+|[\p{P}\p{S}]+$")
 

@@ -17,7 +17,7 @@ import pandas as pd
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import OutputError
-from wordprob.table import check_output, write_whole
+from wordprob.tables.files import check_output, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

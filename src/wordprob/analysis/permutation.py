@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wordprob.core.arrays import Floats
 from wordprob.errors import OptionError
-from wordprob.types import Floats
 
 EXACT_UP_TO = 16
 """Pairs for which all 2ⁿ sign flips are counted; beyond, they are sampled."""

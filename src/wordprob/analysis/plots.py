@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from wordprob.analysis import reading_times as rt
 from wordprob.analysis import word_lengths as wl
-from wordprob.types import Floats
+from wordprob.core.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

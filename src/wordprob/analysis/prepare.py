@@ -10,8 +10,8 @@ import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
 from wordprob.analysis.tables import Mask, check_times, numbers, require
+from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing
-from wordprob.types import Floats, Ints
 
 KEYS = ["text_id", "word_id"]
 SKIPPED = ("zero", "missing")

@@ -17,8 +17,8 @@ import pandas as pd
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
 from wordprob.analysis.tables import Mask, check_times, numbers, require
+from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
-from wordprob.types import Floats, Ints
 
 ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
 """The column of each estimate."""

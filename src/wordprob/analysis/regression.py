@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError
-from wordprob.types import Floats, Ints
 
 
 def positions(spillover: int) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wordprob import sheets
+from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, listing, missing_columns
-from wordprob.sheets.base import UNNAMED
-from wordprob.sheets.delimited import Delimited
-from wordprob.table import sidecar
-from wordprob.types import Floats
+from wordprob.tables import formats as sheets
+from wordprob.tables.files import sidecar
+from wordprob.tables.formats.base import UNNAMED
+from wordprob.tables.formats.delimited import Delimited
 
 Mask = NDArray[np.bool_]
 

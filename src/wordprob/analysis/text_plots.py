@@ -17,8 +17,8 @@ from scipy import stats
 from wordprob.analysis.contrasts import Result
 from wordprob.analysis.plots import STYLES, tidy
 from wordprob.analysis.tables import numbers, pair, require
+from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, listing
-from wordprob.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from wordprob.errors import EncodingError, InputError
-from wordprob.records import Reading, Record, Source, read, source_of
+from wordprob.sources import ReadOptions, Record, Source, read, source_of
 
 
 def stream(source: str, column: str = "text", limit: int | None = None) -> Iterator[str]:
@@ -24,7 +24,7 @@ def stream(source: str, column: str = "text", limit: int | None = None) -> Itera
         Stop after so many texts.
     """
     place = source_of(source)
-    texts = (_text(place, record) for record, _ in read(place, Reading(column)))
+    texts = (_text(place, record) for record, _ in read(place, ReadOptions(column)))
     return islice((text for text in texts if text.strip()), limit)
 
 

@@ -16,28 +16,28 @@ import pandas as pd
 
 from wordprob.analysis.reading_times import size_of
 from wordprob.analysis.tables import Mask
-from wordprob.analysis.types_of_words import TypeSums, Which, batches, open_scored
+from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
+from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, WordprobError
-from wordprob.types import Floats, Ints
 
 KINDS = ("spearman", "pearson")
 
 
 @dataclass(frozen=True)
-class Settings:
+class WordLengthSettings:
     """How correlations are computed.
 
     Attributes
     ----------
     which
-        Which words count.
+        WordFilter words count.
     resamples, seed
         Bootstrap samples of word types, and where they start.
     level
         Coverage of the intervals.
     """
 
-    which: Which = field(default_factory=Which)
+    which: WordFilter = field(default_factory=WordFilter)
     resamples: int = 500
     seed: int = 42
     level: float = 0.95
@@ -87,7 +87,7 @@ class Result:
         )
 
 
-def aggregate(paths: Sequence[Path], which: Which) -> dict[str, TypeSums]:
+def aggregate(paths: Sequence[Path], which: WordFilter) -> dict[str, TypeSums]:
     """Sum up scored tables by the model that scored them."""
     files = [open_scored(path) for path in paths]
     if not files:
@@ -110,7 +110,7 @@ def aggregate(paths: Sequence[Path], which: Which) -> dict[str, TypeSums]:
 
 def analyse(
     sums: Mapping[str, TypeSums],
-    settings: Settings,
+    settings: WordLengthSettings,
     costs: Mapping[str, float] | None = None,
     unigrams: str = "the scored words themselves",
     sizes: Mapping[str, float] | None = None,
@@ -122,7 +122,7 @@ def analyse(
     sums
         What was kept of each word type, by model.
     settings
-        Which words, and how.
+        WordFilter words, and how.
     costs
         Unigram surprisals, nats, by type; types without one are left out. By default, from the types' own counts.
     unigrams
@@ -180,7 +180,7 @@ def _check(table: pd.DataFrame, model: str) -> None:
         raise InputError(f"{model}: all {len(table)} words are {table['length'].iloc[0]} letters long.")
 
 
-def _correlate(model: str, table: pd.DataFrame, settings: Settings) -> Iterator[dict[str, object]]:
+def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) -> Iterator[dict[str, object]]:
     lengths = table["length"].to_numpy(dtype=np.float64)
     values = np.stack([table[column].to_numpy(dtype=np.float64) for _, column in PREDICTORS.values()], axis=1)
     of = Correlations(values, lengths)

@@ -50,7 +50,7 @@ def candidates(
         raise InputError(f"{words_file} has no candidates; put one on each line.")
     check_destination(output, format_, force)
 
-    from wordprob.loading import load
+    from wordprob.scoring.loading import load
 
     with progress(len(found)) as shown:
         table = load(**model).score_continuations(before, found, words, unit=unit, progress=shown)

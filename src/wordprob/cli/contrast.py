@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from wordprob.cli.output import keep_input, write_figure
-from wordprob.table import check_output, write_whole
+from wordprob.tables.files import check_output, write_whole
 
 
 @click.command()

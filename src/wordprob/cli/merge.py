@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from wordprob.table import FORMATS
+from wordprob.tables.files import FORMATS
 
 
 @click.command()
@@ -47,10 +47,10 @@ def merge(
       wordprob merge out --table texts -o perplexity.tsv
       wordprob merge out --table types --case lower --min-count 5 -o types.tsv
     """
-    from wordprob.analysis.types_of_words import Which
+    from wordprob.analysis.word_types import WordFilter
     from wordprob.runs import merge as put_together
 
-    which = Which(keep, case, min_count)
+    which = WordFilter(keep, case, min_count)
     put_together(folder, output, table, format=format_, partial=partial, force=force, which=which)
     if sys.stderr.isatty():
         click.echo(f"{table}: {output}", err=True)

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from wordprob.lms.catalogue import CATALOGUE
+from wordprob.models.catalogue import CATALOGUE
 
 
 @click.command()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from wordprob.errors import InputError
-from wordprob.lms.catalogue import DEFAULT
+from wordprob.models.catalogue import DEFAULT
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,7 +75,7 @@ def table_options(function: Function) -> Function:
 
 def read_utf8(path: Path) -> str:
     """Return a file's text, or standard input's for ``-``; or say on which line it is not UTF-8."""
-    from wordprob.sheets.encoding import decode
+    from wordprob.tables.formats.encoding import decode
 
     data, where = read_source(path)
     return decode(data, where)[0]
@@ -83,7 +83,7 @@ def read_utf8(path: Path) -> str:
 
 def read_source(path: Path) -> tuple[bytes, str]:
     """Return the bytes of a file, or of standard input for ``-``, and what to call it in messages."""
-    from wordprob.sheets.encoding import read_bytes
+    from wordprob.tables.formats.encoding import read_bytes
 
     if str(path) == "-":
         return sys.stdin.buffer.read(), "standard input"

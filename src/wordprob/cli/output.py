@@ -13,14 +13,15 @@ import click
 
 from wordprob.cli.options import Function, with_options
 from wordprob.errors import OptionError, OutputError
-from wordprob.sheets import FORMATS as SHEET_FORMATS
-from wordprob.table import FORMATS, UNITS, check_output
+from wordprob.tables.files import FORMATS, check_output
+from wordprob.tables.formats import FORMATS as SHEET_FORMATS
+from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from wordprob.stimuli import ScoredTable
-    from wordprob.table import WordTable
+    from wordprob.tables.result import WordTable
+    from wordprob.tables.scored import ScoredTable
 
 REASONS = 5
 """Reasons that are listed for missing values."""
@@ -73,7 +74,7 @@ def check_destination(
     elif format_ == "table":
         raise OptionError(f"the format table is for the screen; for a file use {', '.join(formats)}.")
     elif check_output(output, format_, force, formats)[1] == "xlsx":
-        from wordprob.sheets.excel import package
+        from wordprob.tables.formats.excel import package
 
         package()
 

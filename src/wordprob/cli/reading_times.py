@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from wordprob.analysis.prepare import Cleaning, Columns
     from wordprob.analysis.reading_times import Dataset
+    from wordprob.core.arrays import Floats, Ints
     from wordprob.corpora import Corpus, ReadingTimes
-    from wordprob.types import Floats, Ints
 
 
 def _list_corpora(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -370,7 +370,7 @@ def _score_all(
     jobs: Sequence[Job], options: dict[str, Any], about: dict[str, Any]
 ) -> tuple[list[Dataset], dict[str, Any]]:
     from wordprob.analysis.prepare import with_surprisals
-    from wordprob.loading import load, model_label
+    from wordprob.scoring.loading import load, model_label
 
     datasets, metadata = [], {}
     for name in options["models"]:
@@ -401,7 +401,7 @@ def run_scorer(scorer: Any, texts: Sequence[str], words: str | list[list[str]], 
 
 def check_models(names: Sequence[str]) -> None:
     """Raise, before any is loaded, if two models would be called the same."""
-    from wordprob.loading import model_label
+    from wordprob.scoring.loading import model_label
 
     labels = [model_label(name) for name in names]
     if twice := [name for name, label in zip(names, labels, strict=True) if labels.count(label) > 1]:

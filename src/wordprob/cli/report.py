@@ -46,7 +46,7 @@ def report(
 
     from wordprob.analysis.tables import read_scored
     from wordprob.render.page import check_page, write_report
-    from wordprob.table import WordTable
+    from wordprob.tables.result import WordTable
 
     target = check_page(output or file.with_suffix(".html"), force)
     groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]

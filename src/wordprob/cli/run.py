@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordprob.cli.options import model_options
-from wordprob.table import UNITS
+from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:
-    from wordprob.runs import Progress, Status
+    from wordprob.runs import RunProgress, Status
 
 EVERY = 30.0
 """Seconds between lines of a log."""
@@ -113,7 +113,7 @@ def _terminable() -> None:
 
 
 @contextlib.contextmanager
-def _display() -> Iterator[Callable[[Progress], None]]:
+def _display() -> Iterator[Callable[[RunProgress], None]]:
     """Show a bar on a terminal, and a line of a log now and then elsewhere."""
     if not sys.stderr.isatty():
         yield _Log()
@@ -122,7 +122,7 @@ def _display() -> Iterator[Callable[[Progress], None]]:
 
     with tqdm(unit="text", leave=False, dynamic_ncols=True) as bar:
 
-        def show(progress: Progress) -> None:
+        def show(progress: RunProgress) -> None:
             if progress.of and bar.total is None:
                 bar.reset(progress.of)
                 bar.initial = progress.records
@@ -138,7 +138,7 @@ class _Log:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         last = bool(progress.of) and progress.shards + progress.failed == progress.of_shards
         if time.monotonic() >= self._next or last:
             self._next = time.monotonic() + EVERY
@@ -147,7 +147,7 @@ class _Log:
             click.echo(f"{stamp} {of} texts, {_state(progress)}", err=True)
 
 
-def _state(progress: Progress) -> str:
+def _state(progress: RunProgress) -> str:
     if not progress.of:
         return "planning"
     left = progress.of_shards - progress.shards - progress.failed

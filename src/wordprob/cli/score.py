@@ -10,11 +10,11 @@ import click
 from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, table_options
 from wordprob.cli.output import check_destination, emit, keep_input, progress, say, sheet_output_options
 from wordprob.errors import InputError, OptionError, did_you_mean
-from wordprob.sheets import FORMATS, format_of
-from wordprob.table import check_output, write_whole
+from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
-    from wordprob.stimuli import Stimuli
+    from wordprob.scoring.stimuli import Stimuli
 
 INPUTS = ("text", *FORMATS)
 
@@ -90,7 +90,7 @@ def score(
     if texts_output is not None:
         check_output(texts_output, "tsv", force)
 
-    from wordprob.stimuli.scoring import check_models
+    from wordprob.scoring.stimuli import check_models
 
     extras = [name for name, wanted in (("entropy", entropy), ("rank", rank)) if wanted]
     stimuli.check_columns(check_models(models), shape, extras=extras)
@@ -118,7 +118,7 @@ def _stimuli(
     file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]
 ) -> Stimuli:
     """Read what is to be scored, and check it as far as that goes without a model."""
-    from wordprob.stimuli import of_texts, read_stimuli
+    from wordprob.scoring.stimuli import of_texts, read_stimuli
 
     if (file is None) == (not texts):
         raise click.UsageError('give a FILE or --text, one of them: wordprob score --text "She saw the mark."')
@@ -152,7 +152,7 @@ def _input_format(file: Path | None, chosen: str | None, whole_file: bool) -> st
 
 
 def _words(words: str, texts: list[str]) -> str | list[list[str]]:
-    from wordprob.words import define
+    from wordprob.core.words import define
 
     if not words.startswith("list:"):
         define(words)

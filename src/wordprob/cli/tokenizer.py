@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from wordprob.types import Atoms, Vocabulary
+from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.vocabulary import Vocabulary
 
 
 @click.command()
@@ -27,13 +28,12 @@ def tokenizer(source: str, words: str, bos: str | None, as_json: bool, trust_rem
       wordprob tokenizer gpt2-small
       wordprob tokenizer path/to/directory --json
     """
-    from wordprob import vocab
-    from wordprob.lms.tokenizers import open_tokenizer
-    from wordprob.words import define
+    from wordprob.core.words import define
+    from wordprob.models.registry import open_tokenizer
 
     opened = open_tokenizer(source, bos=bos, trust_remote_code=trust_remote_code)
     found = opened.vocabulary
-    atoms = vocab.atoms(found, define(words))
+    atoms = atoms_of(found, define(words))
     if as_json:
         click.echo(json.dumps(_facts(found, atoms), indent=1, ensure_ascii=False))
     else:

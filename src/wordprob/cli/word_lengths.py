@@ -13,7 +13,7 @@ import click
 from wordprob.errors import InputError, OptionError
 
 if TYPE_CHECKING:
-    from wordprob.analysis.types_of_words import TypeSums, Which
+    from wordprob.analysis.word_types import TypeSums, WordFilter
 
 TEXTS_AT_ONCE = 64
 
@@ -53,12 +53,12 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
 
     check_extra()
     from wordprob.analysis import outputs, report
-    from wordprob.analysis.types_of_words import Which
-    from wordprob.analysis.word_lengths import Settings, analyse
+    from wordprob.analysis.word_lengths import WordLengthSettings, analyse
+    from wordprob.analysis.word_types import WordFilter
 
     folder = outputs.check_folder(options["output"], report.WORD_LENGTHS_FILES, options["force"])
-    which = Which(options["keep"], options["case"], options["min_count"])
-    settings = Settings(which, options["bootstrap"], options["seed"])
+    which = WordFilter(options["keep"], options["case"], options["min_count"])
+    settings = WordLengthSettings(which, options["bootstrap"], options["seed"])
     sizes = parse_sizes(options["sizes"])
     check_models(options["models"])
     costs, named = _unigrams(sources, which, options)
@@ -73,10 +73,12 @@ def word_lengths(sources: tuple[str, ...], **options: Any) -> None:
         click.echo("note: frequencies are those of the scored words; give another part with --frequencies", err=True)
 
 
-def _unigrams(sources: Sequence[str], which: Which, options: dict[str, Any]) -> tuple[dict[str, float] | None, str]:
+def _unigrams(
+    sources: Sequence[str], which: WordFilter, options: dict[str, Any]
+) -> tuple[dict[str, float] | None, str]:
     from wordprob.analysis import texts
     from wordprob.analysis.frequencies import costs_of, read_costs
-    from wordprob.analysis.types_of_words import count_words
+    from wordprob.analysis.word_types import count_words
 
     chosen = options["frequencies"]
     if chosen is None:
@@ -94,7 +96,7 @@ def _unigrams(sources: Sequence[str], which: Which, options: dict[str, Any]) -> 
 Sums = tuple[dict[str, "TypeSums"], dict[str, Any]]
 
 
-def _aggregate(sources: Sequence[str], which: Which) -> Sums:
+def _aggregate(sources: Sequence[str], which: WordFilter) -> Sums:
     from wordprob.analysis.word_lengths import aggregate
 
     paths = [path for source in sources for path in _files(Path(source))]
@@ -116,11 +118,11 @@ def _files(path: Path) -> list[Path]:
     return runs.finished(path, partial=True)
 
 
-def _score(sources: Sequence[str], which: Which, options: dict[str, Any]) -> Sums:
+def _score(sources: Sequence[str], which: WordFilter, options: dict[str, Any]) -> Sums:
     from wordprob.analysis import texts
-    from wordprob.analysis.types_of_words import TypeSums
+    from wordprob.analysis.word_types import TypeSums
     from wordprob.cli.reading_times import run_scorer
-    from wordprob.loading import load, model_label
+    from wordprob.scoring.loading import load, model_label
 
     for source in sources:
         texts.check(source, options["text_column"])

@@ -7,8 +7,8 @@ unknown.
 """
 
 from wordprob.corpora.files import fetch
-from wordprob.corpora.kinds import Corpus, File, Progress, ReadingTimes
 from wordprob.corpora.registry import CORPORA, GROUPS, describe, find, load, names
+from wordprob.corpora.types import Corpus, File, Progress, ReadingTimes
 
 __all__ = [
     "CORPORA",

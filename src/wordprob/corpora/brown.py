@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from wordprob.corpora.csv_helpers import check_spellings, read, readings_of, texts_of, words_of
 from wordprob.corpora.files import needed
-from wordprob.corpora.kinds import Corpus, ReadingTimes
-from wordprob.corpora.reading import check_spellings, read, readings_of, texts_of, words_of
+from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import AlignmentError, listing
 
 TIMES = "brown_spr.csv"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordprob.corpora.kinds import Corpus, ReadingTimes
-from wordprob.corpora.reading import check_spellings, read, readings_of, words_of
+from wordprob.corpora.csv_helpers import check_spellings, read, readings_of, words_of
+from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import InputError
 
 if TYPE_CHECKING:

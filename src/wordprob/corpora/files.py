@@ -10,9 +10,9 @@ from pathlib import Path
 
 from wordprob._version import __version__
 from wordprob.cache import cache_directory, sha256
-from wordprob.corpora.kinds import Corpus, File, Progress
+from wordprob.corpora.types import Corpus, File, Progress
 from wordprob.errors import DownloadError, InputError
-from wordprob.table import write_whole
+from wordprob.tables.files import write_whole
 
 
 def local(corpus: Corpus, folder: Path) -> dict[str, Path]:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wordprob.corpora.csv_helpers import check_spellings, read, readings_of, texts_of, words_of
 from wordprob.corpora.files import needed
-from wordprob.corpora.kinds import Corpus, ReadingTimes
-from wordprob.corpora.reading import check_spellings, read, readings_of, texts_of, words_of
+from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import InputError, UnsupportedError, missing_columns
 
 if TYPE_CHECKING:

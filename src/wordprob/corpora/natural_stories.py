@@ -6,9 +6,9 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from wordprob.corpora.csv_helpers import check_spellings, read, readings_of, texts_of, words_of
 from wordprob.corpora.files import needed
-from wordprob.corpora.kinds import Corpus, ReadingTimes
-from wordprob.corpora.reading import check_spellings, read, readings_of, texts_of, words_of
+from wordprob.corpora.types import Corpus, ReadingTimes
 
 TIMES = "naturalstories_RTS/processed_RTs.tsv"
 TEXT = "texts/natural_stories.txt"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wordprob.corpora.csv_helpers import read, readings_of, spelling, words_of
 from wordprob.corpora.files import needed
-from wordprob.corpora.kinds import Corpus, ReadingTimes
-from wordprob.corpora.reading import read, readings_of, spelling, words_of
+from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import AlignmentError, listing
 
 if TYPE_CHECKING:

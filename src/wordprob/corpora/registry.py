@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from wordprob.cache import sha256
-from wordprob.corpora import brown, dundee, files, meco, natural_stories, provo, published
-from wordprob.corpora.kinds import Corpus, File, Progress, ReadingTimes
+from wordprob.corpora import brown, dundee, files, meco, natural_stories, provo
+from wordprob.corpora import pimentel_meister as published
+from wordprob.corpora.types import Corpus, File, Progress, ReadingTimes
 from wordprob.errors import OptionError, did_you_mean
 
 GITHUB = "https://raw.githubusercontent.com/"

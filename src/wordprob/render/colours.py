@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.types import Floats
+from wordprob.core.arrays import Floats
 
 STEPS = 33
 """Colours of a scale; odd, so that the diverging one has a middle."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from wordprob._version import __version__
 from wordprob.errors import InputError
 from wordprob.render import colours
-from wordprob.table import check_output, write_whole
+from wordprob.tables.files import check_output, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,10 @@ from typing import Any
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import InputError
-from wordprob.lms import resolve
-from wordprob.records import Record, Source
-from wordprob.runs.settings import Settings
+from wordprob.models.registry import resolve
+from wordprob.runs.settings import RunSettings
 from wordprob.runs.shards import Shard, cut
+from wordprob.sources import Record, Source
 
 FORMAT = 1
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "ray", "datasets")
@@ -29,7 +29,7 @@ SAMPLED = 1 << 26
 
 
 def plan(
-    sources: Sequence[Source], settings: Settings, tell: Callable[[int], None] = lambda _: None
+    sources: Sequence[Source], settings: RunSettings, tell: Callable[[int], None] = lambda _: None
 ) -> tuple[list[Shard], dict[str, Any]]:
     """Cut the corpus into shards, and return them with the manifest; ``tell`` hears how many records were read."""
     tally = _Tally(tell)
@@ -132,14 +132,14 @@ def _changed_input(before: Mapping[str, Any], source: Source) -> str:
 # --- the model -------------------------------------------------------------------------------------------------------
 
 
-def describe_model(settings: Settings) -> dict[str, str]:
+def describe_model(settings: RunSettings) -> dict[str, str]:
     """Return where a model comes from, and a fingerprint or revision that another model would not have."""
     kind, source = resolve(settings.model)
     about = {"backend": kind, "source": source}
     if kind == "exact":
         return about
     if kind == "wheel":
-        from wordprob.lms import smollm2
+        from wordprob.models import default_model as smollm2
 
         return {**about, "revision": smollm2.VERSION, "fingerprint": smollm2.SHA256}
     path = Path(source).expanduser()
@@ -166,7 +166,7 @@ def fingerprint(files: Sequence[Path]) -> str:
     return found.hexdigest()
 
 
-def commit(settings: Settings) -> str:
+def commit(settings: RunSettings) -> str:
     """Return the commit of a model on the hub, so that every worker, today and tomorrow, opens the same; or nothing."""
     kind, source = resolve(settings.model)
     if kind != "hf" or Path(source).expanduser().exists():
@@ -184,7 +184,7 @@ def commit(settings: Settings) -> str:
 
 
 def check_unchanged(
-    manifest: Mapping[str, Any], settings: Settings, sources: Sequence[Source], folder: str | os.PathLike[str]
+    manifest: Mapping[str, Any], settings: RunSettings, sources: Sequence[Source], folder: str | os.PathLike[str]
 ) -> None:
     """Raise, with a list of what changed, unless a run may go on as it was begun."""
     changes = [*_changed_settings(manifest, settings), *_changed_inputs(manifest, sources)]
@@ -197,7 +197,7 @@ def check_unchanged(
         )
 
 
-def _changed_settings(manifest: Mapping[str, Any], settings: Settings) -> Iterator[str]:
+def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Iterator[str]:
     if manifest["wordprob"] != __version__:
         yield f"wordprob: version {manifest['wordprob']} before, {__version__} now"
     before, now = manifest["settings"], settings.as_dict()

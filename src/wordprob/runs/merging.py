@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OptionError
-from wordprob.runs.files import read_json
-from wordprob.runs.folder import SCORED, Folder
-from wordprob.table import UNITS, WordTable, check_output, sidecar, write_whole
+from wordprob.runs.atomic_io import read_json
+from wordprob.runs.run_directory import SCORED, RunDirectory
+from wordprob.tables.files import check_output, sidecar, write_whole
+from wordprob.tables.result import WordTable
+from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.analysis.types_of_words import Which
+    from wordprob.analysis.word_types import WordFilter
 
 TABLES = ("words", "texts", "types")
 ROWS = 1 << 18
@@ -26,7 +28,7 @@ ROWS = 1 << 18
 
 def is_run(path: str | Path) -> bool:
     """Say whether a folder is that of a run."""
-    return Folder(path).exists
+    return RunDirectory(path).exists
 
 
 def finished(output: str | Path, kind: str = "words", partial: bool = False) -> list[Path]:
@@ -41,7 +43,7 @@ def finished(output: str | Path, kind: str = "words", partial: bool = False) -> 
     partial
         Take what there is, though the run is not complete.
     """
-    return [path for path, _ in _checked(Folder(output), kind, partial)]
+    return [path for path, _ in _checked(RunDirectory(output), kind, partial)]
 
 
 def merge(
@@ -52,7 +54,7 @@ def merge(
     format: str | None = None,
     partial: bool = False,
     force: bool = False,
-    which: Which | None = None,
+    which: WordFilter | None = None,
 ) -> Path:
     """Put the shards of a run together in one file, a batch at a time.
 
@@ -67,10 +69,10 @@ def merge(
     partial
         Take what there is, though the run is not complete.
     which
-        Which words count as types; all of them, as they are, by default.
+        WordFilter words count as types; all of them, as they are, by default.
     """
     path, format = check_output(path, format, force)
-    folder = Folder(output).require()
+    folder = RunDirectory(output).require()
     if table not in TABLES:
         raise OptionError(f"no table of a run is called '{table}'; use {', '.join(TABLES)}.")
     if table == "types":
@@ -86,7 +88,7 @@ def merge(
     return path
 
 
-def types(output: str | Path, which: Which | None = None, partial: bool = False) -> pd.DataFrame:
+def types(output: str | Path, which: WordFilter | None = None, partial: bool = False) -> pd.DataFrame:
     """Return a row for each word type: ``word, length, count``, mean and standard deviation of its surprisals.
 
     Parameters
@@ -94,20 +96,20 @@ def types(output: str | Path, which: Which | None = None, partial: bool = False)
     output
         The folder of the run.
     which
-        Which words count, and which are the same; all of them, as they are, by default.
+        WordFilter words count, and which are the same; all of them, as they are, by default.
     partial
         Take what there is, though the run is not complete.
     """
     import numpy as np
 
-    from wordprob.analysis.types_of_words import TypeSums, Which, batches, open_scored
+    from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
 
     files = finished(output, "words", partial)
-    sums = TypeSums(which or Which("all", "as-is", 1))
+    sums = TypeSums(which or WordFilter("all", "as-is", 1))
     for file in files:
         for words, corrected, naive in batches(open_scored(file)):
             sums.add(words, corrected, naive)
-    found, size = sums.table(), UNITS[_metadata(Folder(output))["unit"]]
+    found, size = sums.table(), UNITS[_metadata(RunDirectory(output))["unit"]]
     table = found[["word", "length", "count"]].copy()
     for name, column in (("surprisal", "corrected"), ("surprisal_naive", "naive")):
         mean = found[column] / found["count"]
@@ -116,12 +118,12 @@ def types(output: str | Path, which: Which | None = None, partial: bool = False)
     return table.sort_values(["count", "word"], ascending=[False, True], ignore_index=True)
 
 
-def _metadata(folder: Folder) -> dict[str, str]:
+def _metadata(folder: RunDirectory) -> dict[str, str]:
     path = folder.path / SCORED
     return {name: str(value) for name, value in read_json(path).items()} if path.is_file() else {}
 
 
-def _checked(folder: Folder, kind: str, partial: bool) -> list[tuple[Path, str]]:
+def _checked(folder: RunDirectory, kind: str, partial: bool) -> list[tuple[Path, str]]:
     """Return the finished files with their hashes, unless the run is not complete and that matters."""
     marks = list(folder.require().done().values())
     of = folder.manifest()["plan"]["shards"]

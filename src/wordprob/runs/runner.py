@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wordprob.records import Source, find
-from wordprob.runs.engines import Engine, open_engine
-from wordprob.runs.files import locked
-from wordprob.runs.folder import Folder
+from wordprob.runs.atomic_io import locked
+from wordprob.runs.executors import Executor, open_executor
 from wordprob.runs.manifest import check_unchanged, plan, sources_of
-from wordprob.runs.scoring import Outcome, Work
-from wordprob.runs.settings import Execution, Settings, default_threads
+from wordprob.runs.run_directory import RunDirectory
+from wordprob.runs.scoring import Outcome, RunWork
+from wordprob.runs.settings import Execution, RunSettings, default_threads
 from wordprob.runs.shards import Shard
-from wordprob.runs.state import Status, status
+from wordprob.runs.status import Status, status
+from wordprob.sources import Source, find
 
 WRITERS = 4
 """Shards that are written at the same time."""
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """How far a run is.
 
     Attributes
@@ -55,7 +55,7 @@ class Progress:
     shown: int = 0
 
     @classmethod
-    def planning(cls, read: int) -> Progress:
+    def planning(cls, read: int) -> RunProgress:
         """Return the progress of a run that still reads its corpus: ``of`` is 0, as nobody knows yet."""
         return cls(records=0, of=0, shards=0, of_shards=0, words=0, errors=0, shown=read)
 
@@ -65,7 +65,7 @@ class Progress:
         return self.new_words / self.seconds if self.seconds else 0.0
 
 
-Watch = Callable[[Progress], None]
+RunCallback = Callable[[RunProgress], None]
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     gpus_per_worker: float = 0.0,
     strict: bool = False,
     ray_address: str | None = None,
-    watch: Watch | None = None,
+    watch: RunCallback | None = None,
     **settings: Any,
 ) -> Status:
     r"""Score a corpus into a folder; the same call goes on where an earlier one stopped.
@@ -91,7 +91,7 @@ def run(
     engine, workers, gpus_per_worker, strict, ray_address
         How, as in :class:`wordprob.runs.Execution`; they may change from one start to the next.
     watch
-        Called with a :class:`Progress` whenever there is some.
+        Called with a :class:`RunProgress` whenever there is some.
     **settings
         What, as in :class:`wordprob.runs.Settings`: ``model``, ``words``, ``unit``, ``text_column``, …
 
@@ -105,18 +105,18 @@ def run(
     """
     how = Execution(engine, workers, gpus_per_worker, strict, ray_address)
     found = find([inputs] if isinstance(inputs, str | Path) else inputs, settings.get("whole_file", False))
-    folder = Folder(output)
+    folder = RunDirectory(output)
     kept = folder.manifest()["settings"] if folder.exists else {}
     threads = {"threads": kept.get("threads", default_threads(workers))}
     given = {name: value for name, value in settings.items() if name != "threads" or value is not None}
-    asked = Settings.of({**threads, **given}).at_home()
-    opened = open_engine(how)
+    asked = RunSettings.of({**threads, **given}).at_home()
+    opened = open_executor(how)
     folder.prepare()
     with locked(folder.path):
         if folder.exists:
             check_unchanged(folder.manifest(), asked, found, folder.path)
         else:
-            folder.begin(*plan(found, asked, lambda read: watch(Progress.planning(read)) if watch else None))
+            folder.begin(*plan(found, asked, lambda read: watch(RunProgress.planning(read)) if watch else None))
         _score(folder, asked, found, opened, how.strict, watch)
     return status(folder.path)
 
@@ -129,7 +129,7 @@ def resume(
     gpus_per_worker: float = 0.0,
     strict: bool = False,
     ray_address: str | None = None,
-    watch: Watch | None = None,
+    watch: RunCallback | None = None,
 ) -> Status:
     """Go on with a run that stopped, as its manifest says.
 
@@ -141,10 +141,10 @@ def resume(
         As for :func:`run`.
     """
     how = Execution(engine, workers, gpus_per_worker, strict, ray_address)
-    folder = Folder(output).require()
+    folder = RunDirectory(output).require()
     manifest = folder.manifest()
-    settings, sources = Settings.of(manifest["settings"]), sources_of(manifest)
-    opened = open_engine(how)
+    settings, sources = RunSettings.of(manifest["settings"]), sources_of(manifest)
+    opened = open_executor(how)
     with locked(folder.path):
         check_unchanged(manifest, settings, sources, folder.path)
         _score(folder, settings, sources, opened, how.strict, watch)
@@ -152,7 +152,12 @@ def resume(
 
 
 def _score(
-    folder: Folder, settings: Settings, sources: list[Source], engine: Engine, strict: bool, watch: Watch | None
+    folder: RunDirectory,
+    settings: RunSettings,
+    sources: list[Source],
+    engine: Executor,
+    strict: bool,
+    watch: RunCallback | None,
 ) -> None:
     folder.open()
     # A branch of the hub may have moved since; every start takes the commit it had when the run began.
@@ -161,14 +166,14 @@ def _score(
     left = [shard for shard in shards if shard.shard not in done]
     follow = _Follow(shards, done.values(), watch)
     try:
-        with contextlib.closing(_outcomes(engine, Work(settings, sources, strict), left, follow)) as outcomes:
+        with contextlib.closing(_outcomes(engine, RunWork(settings, sources, strict), left, follow)) as outcomes:
             _settle_all(folder, outcomes, follow)
     finally:
         with contextlib.suppress(OSError):
             folder.collect_errors()
 
 
-def _settle_all(folder: Folder, outcomes: Iterable[Outcome], follow: _Follow) -> None:
+def _settle_all(folder: RunDirectory, outcomes: Iterable[Outcome], follow: _Follow) -> None:
     """Put outcomes into the folder while the next are made: a disk that is slow to sync keeps no model waiting."""
     with ThreadPoolExecutor(WRITERS) as writers:
         pending: deque[Future[Outcome]] = deque()
@@ -182,11 +187,11 @@ def _settle_all(folder: Folder, outcomes: Iterable[Outcome], follow: _Follow) ->
             follow.settled(settled.result())
 
 
-def _outcomes(engine: Engine, work: Work, left: list[Shard], follow: _Follow) -> Generator[Outcome, None, None]:
+def _outcomes(engine: Executor, work: RunWork, left: list[Shard], follow: _Follow) -> Generator[Outcome, None, None]:
     yield from engine.results(work, left, follow.tick) if left else ()
 
 
-def _settle(folder: Folder, outcome: Outcome) -> Outcome:
+def _settle(folder: RunDirectory, outcome: Outcome) -> Outcome:
     if outcome.part is not None:
         folder.keep(outcome.part)
     else:
@@ -197,11 +202,11 @@ def _settle(folder: Folder, outcome: Outcome) -> Outcome:
 class _Follow:
     """Keeps count, and tells whoever watches."""
 
-    def __init__(self, shards: list[Shard], done: Iterable[Mapping[str, Any]], watch: Watch | None) -> None:
+    def __init__(self, shards: list[Shard], done: Iterable[Mapping[str, Any]], watch: RunCallback | None) -> None:
         marks = list(done)
         self._watch = watch
         self._begin = time.perf_counter()
-        self._progress = Progress(
+        self._progress = RunProgress(
             records=sum(mark["records"] for mark in marks),
             of=sum(shard.records for shard in shards),
             shards=len(marks),

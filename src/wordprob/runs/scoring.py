@@ -17,33 +17,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, WordprobError
-from wordprob.records import Record, Source
-from wordprob.runs.settings import Settings
+from wordprob.runs.settings import RunSettings
 from wordprob.runs.shards import Cursor, Shard
+from wordprob.sources import Record, Source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.engine import Scorer
-    from wordprob.table import WordTable
+    from wordprob.scoring.scorer import Scorer
+    from wordprob.tables.result import WordTable
 
 STRINGS = frozenset({"text_id", "word", "note"})
 """Columns that hold text in every shard; the others hold numbers."""
 
-Tick = Callable[[int], None]
+ShardProgress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Work:
+class RunWork:
     """What every worker of a run must know."""
 
-    settings: Settings
+    settings: RunSettings
     sources: Sequence[Source]
     strict: bool = False
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardResult:
     """A finished shard: its files as bytes, and what is in them."""
 
     files: Mapping[str, bytes]
@@ -57,7 +57,7 @@ class Outcome:
     """What became of a shard: a part, a failure of this shard alone, or a reason to stop the run."""
 
     shard: int
-    part: Part | None = None
+    part: ShardResult | None = None
     failure: str = ""
     stop: WordprobError | None = None
 
@@ -74,12 +74,12 @@ class _Scored:
 class Worker:
     """Scores shards with a model that is loaded once, when the first shard is there."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: RunWork) -> None:
         self._work = work
         self._cursor = Cursor(work.sources, work.settings.reading)
         self._scorer: Scorer | None = None
 
-    def attempt(self, shard: Shard, tick: Tick | None = None) -> Outcome:
+    def attempt(self, shard: Shard, tick: ShardProgress | None = None) -> Outcome:
         """Score a shard; what goes wrong becomes part of the outcome."""
         try:
             return Outcome(shard.shard, self.score(shard, tick))
@@ -88,7 +88,7 @@ class Worker:
         except Exception as error:  # a shard may fail in any way; the others go on
             return Outcome(shard.shard, failure=_describe(error))
 
-    def score(self, shard: Shard, tick: Tick | None = None) -> Part:
+    def score(self, shard: Shard, tick: ShardProgress | None = None) -> ShardResult:
         """Return the shard's part."""
         begin = time.perf_counter()
         records = self._cursor.take(shard)
@@ -121,7 +121,7 @@ class Worker:
             first = min(problems)
             raise InputError(f"{records[first].id}: {problems[first][1]}. The run is strict, so it stops here.")
 
-    def _score(self, records: Sequence[Record], chosen: Sequence[int], tick: Tick | None) -> _Scored:
+    def _score(self, records: Sequence[Record], chosen: Sequence[int], tick: ShardProgress | None) -> _Scored:
         """Score the chosen records; in halves where the scorer refuses, until the texts to blame are found."""
         if not chosen:
             return _Scored()
@@ -147,7 +147,7 @@ class Worker:
 
     def _open(self) -> Scorer:
         if self._scorer is None:
-            from wordprob.loading import load
+            from wordprob.scoring.loading import load
 
             self._scorer = load(**self._work.settings.model_options)
             if "torch" in sys.modules:
@@ -165,7 +165,7 @@ def _describe(error: BaseException) -> str:
 Problems = Mapping[int, tuple[Record, str, str]]
 
 
-def _part(shard: Shard, tables: Sequence[WordTable], problems: Problems, seconds: float) -> Part:
+def _part(shard: Shard, tables: Sequence[WordTable], problems: Problems, seconds: float) -> ShardResult:
     import pandas as pd
 
     metadata = {**tables[0].metadata} if tables else {}
@@ -176,7 +176,7 @@ def _part(shard: Shard, tables: Sequence[WordTable], problems: Problems, seconds
         lines = [json.dumps(_error(*problem), ensure_ascii=False) + "\n" for problem in problems.values()]
         files["errors"] = "".join(lines).encode("utf-8", "replace")
     facts = {"shard": shard.shard, "key": shard.key, "records": shard.records, "characters": shard.characters}
-    return Part(files, {**facts, **_facts(words, texts, problems), "seconds": round(seconds, 3)}, metadata)
+    return ShardResult(files, {**facts, **_facts(words, texts, problems), "seconds": round(seconds, 3)}, metadata)
 
 
 def _error(record: Record, problem: str, reason: str) -> dict[str, Any]:

@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from wordprob.core.words import define
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.lms import DEFAULT, resolve
-from wordprob.records import Reading
-from wordprob.table import unit_size
-from wordprob.words import define
+from wordprob.models import DEFAULT, resolve
+from wordprob.sources import ReadOptions
+from wordprob.tables.schema import unit_size
 
 ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """What decides the numbers; it goes into the manifest, and a run goes on only under the same.
 
     Attributes
@@ -64,7 +64,7 @@ class Settings:
                 raise OptionError(f"{_option(name)} is {getattr(self, name)}; it must be at least 1.")
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Settings:
+    def of(cls, given: dict[str, Any]) -> RunSettings:
         """Make settings from names and values; unknown names are told."""
         known = [field.name for field in fields(cls)]
         for name in given:
@@ -72,15 +72,15 @@ class Settings:
                 raise OptionError(f"no setting of a run is called '{name}'. {did_you_mean(name, known)}")
         return cls(**given)
 
-    def at_home(self) -> Settings:
+    def at_home(self) -> RunSettings:
         """Return the same with a model's path that holds from any directory."""
         path = Path(resolve(self.model)[1]).expanduser()
         return replace(self, model=str(path.resolve())) if path.exists() else self
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ReadOptions:
         """How records are read."""
-        return Reading(self.text_column, self.id_column, self.max_characters)
+        return ReadOptions(self.text_column, self.id_column, self.max_characters)
 
     @property
     def model_options(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from wordprob.errors import InputError
-from wordprob.records import Reading, Record, Source, read
-from wordprob.runs.settings import Settings
+from wordprob.runs.settings import RunSettings
+from wordprob.sources import ReadOptions, Record, Source, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Key:
 
 
 def cut(
-    sources: Sequence[Source], settings: Settings, seen: Callable[[Record], None] = lambda _: None
+    sources: Sequence[Source], settings: RunSettings, seen: Callable[[Record], None] = lambda _: None
 ) -> Iterator[Shard]:
     """Yield the shards of a corpus; ``seen`` is shown every record."""
     count, shard = 0, _Open(0, 0, 0)
@@ -96,7 +96,7 @@ class Cursor:
     What is compressed can only be read from its beginning; a worker that is given shards in order reads it once.
     """
 
-    def __init__(self, sources: Sequence[Source], how: Reading) -> None:
+    def __init__(self, sources: Sequence[Source], how: ReadOptions) -> None:
         self._sources, self._how = sources, how
         self._source, self._number = -1, 0
         self._records: Iterator[tuple[Record, int]] = iter(())

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp
 from wordprob._version import __version__
 from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
 from wordprob.render import page as render
-from wordprob.server.desk import Ask, BrokenError, BusyError, Desk, SlowError, Ticket
-from wordprob.server.guard import Limited, RefusedError, Secured, problem
+from wordprob.server.job_queue import BrokenError, BusyError, ScoringJob, ScoringQueue, SlowError, Ticket
+from wordprob.server.middleware import RefusedError, RequestLimits, SecurityHeaders, problem
 from wordprob.server.schema import ModelsResponse, Problem, ScoreRequest, ScoreResponse
-from wordprob.server.settings import Settings
-from wordprob.table import WordTable, records
+from wordprob.server.settings import ServerSettings
+from wordprob.tables.result import WordTable, records
 
 LOG = logging.getLogger("wordprob.server")
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ LOOK = 0.25
 """Seconds between looks whether the one who asked is still there."""
 
 
-def create_app(settings: Settings, desk: Desk) -> ASGIApp:
+def create_app(settings: ServerSettings, desk: ScoringQueue) -> ASGIApp:
     """Return the application: everything that the server answers, behind its guards."""
     app = FastAPI(
         title="wordprob",
@@ -52,13 +52,13 @@ def create_app(settings: Settings, desk: Desk) -> ASGIApp:
     _pages(app, settings)
     _routes(app, settings, desk)
     _handlers(app)
-    return Secured(Limited(app, settings.hosts, settings.max_body, _too_long(settings)))
+    return SecurityHeaders(RequestLimits(app, settings.hosts, settings.max_body, _too_long(settings)))
 
 
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
-def _pages(app: FastAPI, settings: Settings) -> None:
+def _pages(app: FastAPI, settings: ServerSettings) -> None:
     """Add the page and its parts: fixed strings, each under one address; no folder is served."""
     parts = {
         "/": (_asset("page.html"), "text/html"),
@@ -83,7 +83,7 @@ def _pages(app: FastAPI, settings: Settings) -> None:
         return Response(manual.substitute(filled), media_type="text/html")
 
 
-def _routes(app: FastAPI, settings: Settings, desk: Desk) -> None:
+def _routes(app: FastAPI, settings: ServerSettings, desk: ScoringQueue) -> None:
     @app.get("/api/models", summary="What this server offers")
     async def models() -> ModelsResponse:
         return ModelsResponse(
@@ -101,7 +101,7 @@ def _routes(app: FastAPI, settings: Settings, desk: Desk) -> None:
         return await asyncio.to_thread(_answer, table, ask.model, asked.format)
 
 
-def _ask(asked: ScoreRequest, settings: Settings) -> Ask:
+def _ask(asked: ScoreRequest, settings: ServerSettings) -> ScoringJob:
     """Check a request, and return what is to be scored."""
     try:
         asked.model_dump_json()
@@ -116,17 +116,17 @@ def _ask(asked: ScoreRequest, settings: Settings) -> Ask:
     if not any(text.strip() for text in texts):
         raise InputError("there is no text; write or paste one.")
     words = asked.words if isinstance(asked.words, str) else tuple(map(tuple, asked.words))
-    return Ask(model, texts, words, asked.unit, None if asked.ids is None else tuple(asked.ids))
+    return ScoringJob(model, texts, words, asked.unit, None if asked.ids is None else tuple(asked.ids))
 
 
-def _too_long(settings: Settings) -> str:
+def _too_long(settings: ServerSettings) -> str:
     return (
         f"too much text: a request may have {settings.max_characters:,} characters. Score longer texts on the command "
         "line (wordprob score FILE), or start the server with a larger --max-characters."
     )
 
 
-async def _result(ticket: Ticket, request: Request, settings: Settings) -> WordTable:
+async def _result(ticket: Ticket, request: Request, settings: ServerSettings) -> WordTable:
     """Wait for a request's turn and for its scores; not for one whose client went away."""
     answer = asyncio.wrap_future(ticket.future)
     gone = asyncio.ensure_future(_gone(request))

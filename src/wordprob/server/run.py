@@ -10,10 +10,10 @@ import uvicorn
 
 from wordprob.errors import OptionError
 from wordprob.server.app import create_app
-from wordprob.server.desk import Desk
-from wordprob.server.settings import Settings, host_names, public_names
+from wordprob.server.job_queue import ScoringQueue
+from wordprob.server.settings import ServerSettings, host_names, public_names
 
-__all__ = ["Settings", "create_app", "serve"]
+__all__ = ["ServerSettings", "create_app", "serve"]
 
 PORT = 8517
 CONNECTIONS = 64
@@ -50,7 +50,7 @@ def serve(
     ready
         Called with the page's address once it answers.
     """
-    settings = Settings(
+    settings = ServerSettings(
         public_names(models),
         max_characters,
         timeout,
@@ -58,7 +58,7 @@ def serve(
         (*host_names(host), *names),
         {"device": device, "dtype": dtype},
     )
-    with contextlib.closing(listen(host, port)) as listening, contextlib.closing(Desk(settings)) as desk:
+    with contextlib.closing(listen(host, port)) as listening, contextlib.closing(ScoringQueue(settings)) as desk:
         desk.load(settings.default)
         if ready is not None:
             ready(address(listening))

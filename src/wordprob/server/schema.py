@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from wordprob.table import COLUMNS, TEXT_COLUMNS
+from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
 
 COUNTS = {"word_id", "start", "n_tokens", "context_tokens", "n_words", "n_scored", "n_characters", "n_bytes"}
 

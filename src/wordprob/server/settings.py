@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import OptionError
-from wordprob.lms import DEFAULT, resolve
+from wordprob.models import DEFAULT, resolve
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 BODY = 16_384
@@ -20,7 +20,7 @@ ESCAPED = 12
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """The limits of a server.
 
     Attributes

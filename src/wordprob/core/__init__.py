@@ -1,0 +1,1 @@
+"""Pure steps from texts to surprisal: no torch, no files."""

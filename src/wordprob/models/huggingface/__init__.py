@@ -1,0 +1,1 @@
+"""Hugging Face causal language models."""

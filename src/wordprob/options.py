@@ -1,0 +1,1 @@
+"""Options that every front end shares."""

@@ -1,0 +1,1 @@
+"""Worker processes: one way to start, talk to and end them."""

@@ -1,0 +1,5 @@
+"""Texts in, table out."""
+
+from wordprob.scoring.scorer import Scorer
+
+__all__ = ["Scorer"]

@@ -1,0 +1,1 @@
+"""Scored tables, and users' tables in and out."""
