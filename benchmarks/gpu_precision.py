@@ -21,8 +21,8 @@ from wordprob.core.atoms import atoms_of
 
 def errors(model, rows):
     """Return the largest errors over rows of ids: of log p, of log B at every atom, and of log p from bfloat16."""
-    atoms = atoms_of(model.tokenizer.vocabulary, words.define("whitespace"), model.width)
-    of = torch.from_numpy(atoms.of).to("cuda")
+    atoms = atoms_of(model.tokenizer.vocabulary, words.define("whitespace"), model.vocab_size)
+    of = torch.from_numpy(atoms.atom_of_token).to("cuda")
     weight, score, worst = model._head.weight, model._masses(atoms), [0.0, 0.0, 0.0]
     with torch.inference_mode():
         for ids in rows:

@@ -32,7 +32,7 @@ class Silent:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.width = tokenizer.vocabulary.size
+        self.vocab_size = tokenizer.vocabulary.size
 
     def score(self, requests, atoms):
         longest = max(len(r.ids) for r in requests)

@@ -37,7 +37,7 @@ class Babbler(exact.ExactLM):
         letters = string.ascii_letters + string.digits
         pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
         super().__init__({}, exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), str(name))
-        weights = np.random.default_rng(7).lognormal(0, 2, (self.width, self.width))
+        weights = np.random.default_rng(7).lognormal(0, 2, (self.vocab_size, self.vocab_size))
         weights[:, 0] = 0.0  # the start of a text comes once
         self._p = weights / weights.sum(axis=1, keepdims=True)
 

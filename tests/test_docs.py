@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 import pytest
-import docs_examples
-from docs_examples import ROOT
 
+import docs_examples
 from conftest import SHARED
+from docs_examples import ROOT
 from wordprob.cli import COMMANDS, cli
 from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
 
@@ -164,7 +164,9 @@ def test_the_examples_of_a_page_run(name):
 def test_the_examples_in_the_help_run():
     """All in one folder and in the order of the commands: some read what others wrote."""
     helps = [found.help or "" for name in COMMANDS for _, found in leaves(command(name), name)]
-    run_all([docs_examples.Example("shell", line, "", False) for text in helps for line in docs_examples.commands(text)])
+    run_all(
+        [docs_examples.Example("shell", line, "", False) for text in helps for line in docs_examples.commands(text)]
+    )
 
 
 def test_an_example_that_prints_something_else_is_noticed(tmp_path, monkeypatch):

@@ -211,7 +211,7 @@ def test_late_rows_share_what_comes_before_and_equal_full_runs(model):
     """Requests for their last rows only run what they share once."""
     from wordprob.core import words
 
-    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
     rows = [[5, 6, 7, 8, 9, 10, 11], [5, 6, 7, 8, 9, 12], [5, 6, 7, 8, 13, 14, 15, 16]]
     asked = {"gather": np.array([4]), "chosen": np.array([0]), "lists": [np.array([7])], "inspect": np.array([3, 4])}
     late = [Request(np.array(r), first=3, **asked) for r in rows]
@@ -297,7 +297,7 @@ def test_gathered_ids_are_the_models_own(model):
     request = Request(ids, first=2, gather=np.array([3, 6]), chosen=np.array([1, 0]), lists=lists)
     from wordprob.core import words
 
-    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.width)
+    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
     ((_, scores),) = model.score([request], atoms)
     after = dict(model.next_logprobs([ids[:4].tolist(), ids.tolist()]))
     assert np.allclose(scores.gathered, [np.logaddexp(*after[0][[7, 9]]), after[1][4]], atol=1e-4)

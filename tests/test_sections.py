@@ -25,17 +25,17 @@ class Bigrams:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.width = tokenizer.vocabulary.size
+        self.vocab_size = tokenizer.vocabulary.size
 
     @cache  # noqa: B019
     def after(self, last):
-        logits = np.random.default_rng(last).normal(size=self.width) * 3
+        logits = np.random.default_rng(last).normal(size=self.vocab_size) * 3
         return logits - np.log(np.exp(logits).sum())
 
     def score(self, requests, atoms):
         for n, request in enumerate(requests):
             rows = [self.after(int(i)) for i in request.ids[request.first :]]
-            mass = np.array([np.bincount(atoms.of, np.exp(row), len(atoms.labels)) for row in rows])
+            mass = np.array([np.bincount(atoms.atom_of_token, np.exp(row), len(atoms.labels)) for row in rows])
             target = [row[i] for row, i in zip(rows, request.ids[request.first + 1 :], strict=False)]
             chosen = zip((request.gather - request.first).tolist(), request.chosen.tolist(), strict=True)
             gathered = [np.log(np.exp(rows[j][request.lists[k]]).sum()) for j, k in chosen]

@@ -100,12 +100,12 @@ def test_atoms_partition_the_vocabulary(tokenizer_of, name):
     for rule in (words.Whitespace(), words.Punctuation(), words.Regex(r"[\w']+")):
         atoms = atoms_of(found, rule, found.size + 64)
         sizes = atoms.sizes()
-        assert sum(sizes.values()) == len(atoms.of) == found.size + 64
+        assert sum(sizes.values()) == len(atoms.atom_of_token) == found.size + 64
         assert sizes[END] == len(found.ends)
-        assert (atoms.of[-64:] == atoms.labels.index(UNREACHABLE)).all(), "logits wider than the vocabulary"
+        assert (atoms.atom_of_token[-64:] == atoms.labels.index(UNREACHABLE)).all(), "logits wider than the vocabulary"
         for i, piece in enumerate(found.pieces):
             if piece is None and i not in found.ends and i != found.unknown:
-                assert atoms.labels[atoms.of[i]] == UNREACHABLE
+                assert atoms.labels[atoms.atom_of_token[i]] == UNREACHABLE
 
 
 def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
@@ -113,7 +113,7 @@ def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
     atoms = atoms_of(tokenizer.vocabulary, words.Whitespace())
     for gap in (" a", "\n", "\t", "\u00a0"):
         first = tokenizer.encode([f"x{gap}b"])[0].ids[1]
-        assert atoms.labels[atoms.of[first]] == "space", repr(gap)
+        assert atoms.labels[atoms.atom_of_token[first]] == "space", repr(gap)
 
 
 def test_a_cut_off_character_goes_by_what_it_most_often_becomes():
@@ -188,7 +188,7 @@ def test_wordpiece_begins_words_without_a_mark():
     found = build_vocabulary(pieces, encode, added={}, control=set(), start=None, ends=[], unknown=0)
     assert (found.family, found.convention) == ("bow", "##")
     atoms = atoms_of(found, words.Whitespace())
-    label = {p: atoms.labels[k] for p, k in zip(pieces, atoms.of, strict=True)}
+    label = {p: atoms.labels[k] for p, k in zip(pieces, atoms.atom_of_token, strict=True)}
     assert label["mark"] == label["("] == "space"
     assert label["##er"] == "letter"
     assert label["."] == "full stop"

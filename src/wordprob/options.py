@@ -1,1 +1,162 @@
-"""Options that every front end shares."""
+"""The options that every front end shares, each declared once and checked when it is given.
+
+A command, a corpus run, the server and a study do not repeat these declarations. They derive their flags, settings and
+schemas from the fields below, so that what one of them accepts, the others accept too.
+
+>>> ScoringOptions(unit="nats").unit
+'nats'
+>>> ScoringOptions(unit="bit")
+Traceback (most recent call last):
+wordprob.errors.OptionError: no unit is called 'bit'; use bits or nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from wordprob.errors import OptionError, did_you_mean
+
+if TYPE_CHECKING:
+    from wordprob.core.words import WordDefinition
+
+DEFAULT_MODEL = "smollm2-135m"
+DEVICES = ("auto", "cpu", "cuda", "mps")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+UNITS = ("bits", "nats")
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """What a front end needs to know about an option besides its type and default.
+
+    Attributes
+    ----------
+    help
+        One sentence for ``--help``, the settings of a run and the server's schema.
+    noun
+        What a value of the option is called in messages: a unit, a device.
+    choices
+        The values allowed, where they are few.
+    minimum
+        The least value of a number.
+    flags
+        The option's names on the command line; ``None`` keeps it to Python.
+    check
+        ``module:function`` that raises for a value that names nothing. It is imported when a value is checked, so
+        that this module depends on nothing.
+    """
+
+    help: str
+    noun: str = "value"
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    flags: tuple[str, ...] | None = ()
+    check: str = ""
+
+
+def option(default: Any, help: str, **info: Any) -> Any:
+    """Declare an option: a dataclass field that carries its :class:`OptionInfo`."""
+    return field(default=default, metadata={"option": OptionInfo(help, **info)})
+
+
+def info_of(declared: Field[Any]) -> OptionInfo:
+    """Return what was declared about an option."""
+    info: OptionInfo = declared.metadata["option"]
+    return info
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of all sets of options: values are checked when a set is made."""
+
+    what: ClassVar[str] = "option"
+    """What one of these is called in messages."""
+
+    def __post_init__(self) -> None:
+        for declared in fields(self):
+            check_value(declared.name, getattr(self, declared.name), info_of(declared))
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of the options, in their order."""
+        return [declared.name for declared in fields(cls)]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make a set of options from names and values; a name that does not exist is an error."""
+        for name in values:
+            if name not in cls.names():
+                raise OptionError(f"there is no {cls.what} called '{name}'. {did_you_mean(name, cls.names())}")
+        return cls(**values)
+
+    @classmethod
+    def pick(cls, values: Mapping[str, Any]) -> Self:
+        """Make a set of options from those of the values that belong to it."""
+        return cls(**{name: value for name, value in values.items() if name in cls.names()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return names and values."""
+        return asdict(self)
+
+
+def check_value(name: str, value: Any, info: OptionInfo) -> None:
+    """Raise :class:`OptionError` unless a value is allowed."""
+    if value is None:
+        return
+    if info.choices and value not in info.choices:
+        allowed = f"{', '.join(info.choices[:-1])} or {info.choices[-1]}"
+        raise OptionError(f"no {info.noun} is called '{value}'; use {allowed}.")
+    if info.minimum is not None and value < info.minimum:
+        raise OptionError(f"{name} is {value}; it must be at least {info.minimum}.")
+    if info.check:
+        module, function = info.check.split(":")
+        getattr(import_module(module), function)(value)
+
+
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """Which model to open, and how."""
+
+    what: ClassVar[str] = "option of a model"
+
+    model: str = option(
+        DEFAULT_MODEL,
+        "Short name, hub id, directory or .gguf file.",
+        flags=("-m", "--model"),
+        check="wordprob.models.registry:resolve",
+    )
+    bos: str | int | None = option(None, "Start-of-text token, or 'none'; the document-start token by default.")
+    device: str = option("auto", "auto, cpu, cuda or mps.", noun="device", choices=DEVICES)
+    dtype: str = option("auto", "auto, float32, bfloat16 or float16.", noun="dtype", choices=DTYPES)
+    compile: bool = option(False, "Compile the model first, which takes a minute or so: faster on a GPU.")
+    revision: str | None = option(None, "Branch, tag or commit of a model on the hub.")
+    trust_remote_code: bool = option(False, "Run code that comes with the model.")
+
+
+@dataclass(frozen=True)
+class ScoringOptions(Options):
+    """What a word is, which columns come out, and how texts are read."""
+
+    what: ClassVar[str] = "option of scoring"
+
+    words: str | WordDefinition = option(
+        "whitespace",
+        "What a word is: whitespace, punctuation, regex:PATTERN, or list:FILE.",
+        flags=("-w", "--words"),
+        check="wordprob.core.words:check_definition",
+    )
+    unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
+    min_context: int | None = option(None, "Tokens before each word in texts longer than the context.", minimum=1)
+    extras: Sequence[str] = option((), "Further columns.", flags=None, check="wordprob.tables.schema:check_extras")
+    estimators: Sequence[str] = option(
+        (), "Further estimates of surprisal.", flags=None, check="wordprob.core.equation:check_estimators"
+    )
+    readers: int | None = option(
+        0,
+        "Processes that do everything except run the model; 0 uses threads. By default a few where a GPU has a lot "
+        "of text to read.",
+        minimum=0,
+    )

@@ -1,1 +1,169 @@
-"""Worker processes: one way to start, talk to and end them."""
+"""Worker processes: one way to start them, to talk to them and to end them.
+
+A worker is a fresh Python process that runs one function with a :class:`Channel` to the process that started it. It
+ends when its channel is closed, when it is told to, or when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from select import select
+from typing import Any
+
+GRACE_SECONDS = 10
+"""Time a process has to end by itself before it is killed."""
+
+PARENT_CHECK_SECONDS = 1
+SIZE = struct.Struct("!Q")
+
+
+class Channel:
+    """One end of a connection between two processes.
+
+    Objects are pickled; arrays inside them travel as plain bytes beside the pickle, without a copy. Other threads run
+    while one waits here.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+
+    def send(self, message: object) -> None:
+        """Send an object."""
+        arrays: list[pickle.PickleBuffer] = []
+        pickled = pickle.dumps(message, protocol=5, buffer_callback=arrays.append)
+        parts = [memoryview(pickled), *(array.raw() for array in arrays)]
+        header = [len(parts), *(len(part) for part in parts)]
+        self._socket.sendall(b"".join(SIZE.pack(number) for number in header))
+        for part in parts:
+            self._socket.sendall(part)
+
+    def receive(self) -> Any:
+        """Wait for an object; ``EOFError`` if the other end is closed."""
+        (count,) = SIZE.unpack(self._read(SIZE.size))
+        sizes = [size for (size,) in SIZE.iter_unpack(self._read(count * SIZE.size))]
+        pickled, *arrays = [self._read(size) for size in sizes]
+        return pickle.loads(pickled, buffers=arrays)
+
+    def poll(self, timeout_seconds: float | None) -> bool:
+        """Wait until something arrives or the other end closes; return False if neither happens in time."""
+        readable, _, _ = select([self._socket], [], [], timeout_seconds)
+        return bool(readable)
+
+    def fileno(self) -> int:
+        """Return the descriptor, so that several channels can be waited for at once."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the channel; a thread or process that waits at either end gets ``EOFError``."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        rest = memoryview(data)
+        while len(rest):
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise EOFError
+            rest = rest[count:]
+        return data
+
+
+class WorkerProcess:
+    """A process that runs one function of the package.
+
+    Parameters
+    ----------
+    target
+        ``module:function``; called in the new process with its end of the channel.
+    environment
+        Variables to set for it, besides those of this process.
+    """
+
+    def __init__(self, target: str, environment: Mapping[str, str] | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        self.channel = Channel(ours)
+        command = [sys.executable, "-m", "wordprob.processes", target, str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=_environment(environment or {}), stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended yet."""
+        return self._process.poll() is None
+
+    def terminate(self) -> None:
+        """Ask the process to end, whatever it is doing."""
+        self.channel.close()
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process at once, and wait until it has ended."""
+        self.channel.close()
+        self._process.kill()
+        self._process.wait()
+
+    def join(self, grace_seconds: float = GRACE_SECONDS) -> str:
+        """Close the channel, wait until the process has ended, kill it if it takes too long; return how it ended."""
+        self.channel.close()
+        try:
+            code = self._process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        if code == -signal.SIGKILL:
+            return "was killed (signal 9), perhaps because memory ran out"
+        if code < 0:
+            return f"was ended by signal {-code}"
+        return f"ended with exit code {code}"
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker; it must find the modules that this process finds."""
+    source = str(Path(__file__).resolve().parents[1])
+    return {**os.environ, **extra, "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)])}
+
+
+# --- in the worker ----------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the function that the first argument names, on the channel whose descriptor is the second."""
+    target, descriptor = arguments
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one, which ends it
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    channel = Channel(socket.socket(fileno=int(descriptor)))
+    module, function = target.split(":")
+    with contextlib.suppress(EOFError, OSError):  # the other end was closed: there is nothing left to do
+        getattr(import_module(module), function)(channel)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process when the one that started it is gone: nobody would take the answer."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from wordprob.errors import InputError
-from wordprob.models.catalogue import DEFAULT
+from wordprob.options import DEFAULT_MODEL
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,7 +21,7 @@ def _model_options(several: bool) -> Callable[[Function], Function]:
         "--model",
         "models" if several else "model",
         multiple=several,
-        default=(DEFAULT,) if several else DEFAULT,
+        default=(DEFAULT_MODEL,) if several else DEFAULT_MODEL,
         show_default=True,
         help=f"Short name, hub id, directory or .gguf file{'; may be repeated' if several else ''}.",
     )

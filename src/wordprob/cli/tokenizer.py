@@ -87,6 +87,6 @@ def _show(source: str, found: Vocabulary, atoms: Atoms, words: str, opened: Any)
 
 def _examples(found: Vocabulary, atoms: Atoms, k: int, count: int = 6) -> str:
     """Return some tokens of an atom, the shortest first."""
-    members = [i for i in (atoms.of == k).nonzero()[0].tolist() if i < found.size]
+    members = [i for i in (atoms.atom_of_token == k).nonzero()[0].tolist() if i < found.size]
     chosen = sorted(members, key=lambda i: (len(found.tokens[i]), i))[:count]
     return " ".join(repr(found.tokens[i]) for i in chosen)

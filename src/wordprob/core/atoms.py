@@ -15,10 +15,10 @@ from wordprob.core.words import CONTINUES, END, SPACE, UNREACHABLE, Label, WordD
 
 @dataclass(frozen=True)
 class Atoms:
-    """The vocabulary cut into disjoint classes: ``of[id]`` is an index into ``labels``."""
+    """The vocabulary cut into disjoint classes: ``atom_of_token[id]`` is an index into ``labels``."""
 
     labels: tuple[Label, ...]
-    of: Ints
+    atom_of_token: Ints
 
     def columns(self, chosen: frozenset[Label]) -> list[int]:
         """Indices of the atoms_of in ``chosen``."""
@@ -26,7 +26,7 @@ class Atoms:
 
     def sizes(self) -> dict[Label, int]:
         """Number of tokens in each atom."""
-        counts = np.bincount(self.of, minlength=len(self.labels))
+        counts = np.bincount(self.atom_of_token, minlength=len(self.labels))
         return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
 
 

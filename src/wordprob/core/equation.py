@@ -9,6 +9,7 @@ where B̃ puts all spellings of a word into one effective boundary mass. ``naive
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,3 +74,7 @@ def estimate(target: Floats, lows: Ints, stops: Ints, before: Floats, after: Flo
     with np.errstate(invalid="ignore"):  # what has no probability has no surprisal either
         corrected = naive - after + before
     return WordScores(corrected=corrected, naive=naive, before=0.0 - before, after=0.0 - after)
+
+
+def check_estimators(names: Collection[str]) -> None:
+    """Raise, unless these are estimators."""

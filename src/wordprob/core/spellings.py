@@ -129,7 +129,7 @@ class Speller:
         return self._tails.fit(np.frombuffer(page.data, dtype=np.uint8), page.at[ends])
 
     def _swallows(self, data: bytes) -> bool:
-        """Say whether some token could hold the end of ``data`` and more: the readable twin of :class:`SuffixFilter`."""
+        """Return True if some token could hold the end of ``data`` and more: the twin of :class:`SuffixFilter`."""
         return any(data[-k:] in self._rests for k in self._sizes[data[-1]] if k <= len(data))
 
     def rests(self, chunk: str) -> list[str]:

@@ -405,6 +405,12 @@ def define(words: str) -> WordDefinition:
     )
 
 
+def check_definition(words: str | WordDefinition) -> None:
+    """Raise, unless this is a word definition or the name of one."""
+    if isinstance(words, str) and not words.startswith("list:"):
+        define(words)
+
+
 def locate(text: str, given: Sequence[str], where: str = "the text") -> list[Word]:
     """Find the given words in ``text``, in order, with nothing but white space between them.
 

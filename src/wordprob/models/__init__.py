@@ -1,6 +1,6 @@
 """Language models behind one protocol, opened by name."""
 
-from wordprob.models.catalogue import CATALOGUE, DEFAULT, CatalogueEntry
+from wordprob.models.catalogue import CATALOGUE, CatalogueEntry
 from wordprob.models.registry import BACKENDS, open_model, open_tokenizer, resolve
 
-__all__ = ["BACKENDS", "CATALOGUE", "DEFAULT", "CatalogueEntry", "open_model", "open_tokenizer", "resolve"]
+__all__ = ["BACKENDS", "CATALOGUE", "CatalogueEntry", "open_model", "open_tokenizer", "resolve"]

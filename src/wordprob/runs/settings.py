@@ -9,7 +9,8 @@ from typing import Any
 
 from wordprob.core.words import define
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.models import DEFAULT, resolve
+from wordprob.models import resolve
+from wordprob.options import DEFAULT_MODEL
 from wordprob.sources import ReadOptions
 from wordprob.tables.schema import unit_size
 
@@ -37,7 +38,7 @@ class RunSettings:
         part of what decides them.
     """
 
-    model: str = DEFAULT
+    model: str = DEFAULT_MODEL
     bos: str | int | None = None
     device: str = "auto"
     dtype: str = "auto"

@@ -137,7 +137,8 @@ def _asks(reading: PreparedBatch, settings: RequestSettings) -> Iterator[WindowR
             gather[here],
             leaving.lists[here],
             leaving.ids,
-            reading.alignment.lows[words] + text - origin if settings.extras else None,
+            ("entropy", "rank") if settings.extras else (),
+            reading.alignment.lows[words] + text - origin,
         )
         yield WindowRequest(text, begin + first, settled, final, leaving.branches[here], words, request)
 

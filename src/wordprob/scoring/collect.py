@@ -67,8 +67,9 @@ class CollectedScores:
         for ask, scores in answers:
             if len(ask.branches):
                 self.leaving[ask.branches] = scores.gathered
-            if scores.entropy is not None and scores.rank is not None:
-                self.entropy[ask.words], self.rank[ask.words] = scores.entropy, scores.rank
+            if scores.statistics:
+                self.entropy[ask.words] = scores.statistics["entropy"]
+                self.rank[ask.words] = scores.statistics["rank"]
             if reading.undecided:
                 self._take_undecided(reading, ask, scores)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wordprob.models import DEFAULT, open_model
+from wordprob.models import open_model
+from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.scorer import Scorer
 
 
 def load(
-    model: str | Path = DEFAULT,
+    model: str | Path = DEFAULT_MODEL,
     *,
     bos: str | int | None = None,
     device: str = "auto",

@@ -256,7 +256,7 @@ class TextPreparer:
 
     def members(self, labels: frozenset[Label]) -> Ints:
         """Return the ids of all tokens with these labels."""
-        return np.flatnonzero(np.isin(self.atoms.of, self.columns(labels)))
+        return np.flatnonzero(np.isin(self.atoms.atom_of_token, self.columns(labels)))
 
     def members_of_sets(self) -> Floats:
         """Return ``[S, K]``: one where atom k is in set s."""
@@ -348,7 +348,7 @@ class TextPreparer:
         """Return what each text can begin with."""
         usual, any_start = self._set(self.start_labels), self._set(frozenset(self.atoms.labels) - {UNREACHABLE})
         low, high = reading.alignment.tokens[:-1], reading.alignment.tokens[1:]
-        atom = self.atoms.of[np.append(reading.ids, 0)[low]]
+        atom = self.atoms.atom_of_token[np.append(reading.ids, 0)[low]]
         fits = np.isin(atom, self.columns(self.start_labels)) | (low == high)
         return np.where(fits, usual, any_start)
 
@@ -375,7 +375,7 @@ class TextPreparer:
         """Say which words are followed by a token that does not end them by the rule."""
         stops, owner = reading.alignment.stops[words], reading.alignment.owner[words]
         inside = stops < reading.alignment.tokens[owner + 1]
-        atom = self.atoms.of[np.append(reading.ids, 0)[stops]]
+        atom = self.atoms.atom_of_token[np.append(reading.ids, 0)[stops]]
         members = self.members_of_sets().astype(bool)
         ends = members.ravel()[members.shape[1] * reading.sets[reading.after[words]] + atom]
         found: NDArray[np.bool_] = inside & ~ends & (reading.local[words] + 1 >= reading.given[owner])

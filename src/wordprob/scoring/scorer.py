@@ -50,7 +50,7 @@ class Scorer:
     Parameters
     ----------
     model
-        Anything that satisfies :class:`wordprob.models.protocol.LanguageModel`; :func:`wordprob.load` makes one from a name.
+        A :class:`wordprob.models.protocol.LanguageModel`; :func:`wordprob.load` makes one from a name.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Scorer:
 
     def _reader(self, rule: WordDefinition) -> TextPreparer:
         if rule.name not in self._readers:
-            self._readers[rule.name] = TextPreparer(self.model.tokenizer, self.model.width, rule)
+            self._readers[rule.name] = TextPreparer(self.model.tokenizer, self.model.vocab_size, rule)
         return self._readers[rule.name]
 
     def _metadata(self, rule: WordDefinition, chosen: str | Given) -> dict[str, str]:

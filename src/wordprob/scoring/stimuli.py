@@ -13,7 +13,8 @@ import numpy as np
 from wordprob.core.arrays import Ints
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
-from wordprob.models import DEFAULT, resolve
+from wordprob.models import resolve
+from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.loading import load, model_label
 from wordprob.scoring.page import Progress
 from wordprob.scoring.scorer import Scorer
@@ -86,7 +87,7 @@ class Stimuli:
 
     def score(
         self,
-        models: Model | Sequence[Model] = DEFAULT,
+        models: Model | Sequence[Model] = DEFAULT_MODEL,
         *,
         shape: str = "long",
         unit: str = "bits",
@@ -227,7 +228,7 @@ def of_texts(texts: Sequence[str], words: str | Sequence[Sequence[str]] = "white
 
 def score_table(
     table: Any,
-    model: Model | Sequence[Model] = DEFAULT,
+    model: Model | Sequence[Model] = DEFAULT_MODEL,
     *,
     text_column: str | None = None,
     word_column: str | None = None,

@@ -27,7 +27,7 @@ import numpy as np
 from wordprob.core.arrays import Floats, Ints, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError
-from wordprob.models.protocol import LanguageModel, Request, Scores, Tokenizer
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
 from wordprob.scoring.ahead import Chunk, RequestSettings
 from wordprob.scoring.page import BatchScorer, Progress
 from wordprob.scoring.prepare import TextPreparer
@@ -113,17 +113,16 @@ class PackedRequests(NamedTuple):
     def of(cls, requests: Sequence[Request]) -> PackedRequests:
         """Lay requests end to end; they share their lists."""
         nothing = np.zeros(0, dtype=np.int64)
-        looked = [r.inspect for r in requests]
         return cls(
             ids=np.concatenate([nothing, *(r.ids for r in requests)]),
             sizes=np.array([len(r.ids) for r in requests], dtype=np.int64),
             firsts=np.array([r.first for r in requests], dtype=np.int64),
             gather=np.concatenate([nothing, *(r.gather for r in requests)]),
-            chosen=np.concatenate([nothing, *(r.chosen for r in requests)]),
+            chosen=np.concatenate([nothing, *(r.gather_lists for r in requests)]),
             gathers=np.array([len(r.gather) for r in requests], dtype=np.int64),
-            lists=requests[0].lists if requests else [],
-            inspect=np.concatenate([nothing, *(rows for rows in looked if rows is not None)]),
-            inspects=np.array([-1 if rows is None else len(rows) for rows in looked], dtype=np.int64),
+            lists=requests[0].id_lists if requests else [],
+            inspect=np.concatenate([nothing, *(r.statistics_rows for r in requests)]),
+            inspects=np.array([len(r.statistics_rows) if r.statistics else -1 for r in requests], dtype=np.int64),
         )
 
     def requests(self) -> list[Request]:
@@ -131,7 +130,15 @@ class PackedRequests(NamedTuple):
         ids, gathers = _slices(self.sizes), _slices(self.gathers)
         looks = _slices(np.maximum(self.inspects, 0))
         return [
-            Request(self.ids[a], first, self.gather[b], self.chosen[b], self.lists, self.inspect[c] if some else None)
+            Request(
+                self.ids[a],
+                first,
+                self.gather[b],
+                self.chosen[b],
+                self.lists,
+                ("entropy", "rank") if some else (),
+                self.inspect[c],
+            )
             for a, first, b, c, some in zip(
                 ids, self.firsts.tolist(), gathers, looks, (self.inspects >= 0).tolist(), strict=True
             )
@@ -155,8 +162,8 @@ class PackedScores(NamedTuple):
             np.concatenate([s.target for s in scores]) if scores else nothing,
             np.concatenate([s.mass for s in scores]) if scores else np.zeros((0, 0)),
             np.concatenate([nothing, *(s.gathered for s in scores)]),
-            np.concatenate([nothing, *(s.entropy for s in scores if s.entropy is not None)]),
-            np.concatenate([nothing, *(s.rank for s in scores if s.rank is not None)]),
+            np.concatenate([nothing, *(s.statistics["entropy"] for s in scores if s.statistics)]),
+            np.concatenate([nothing, *(s.statistics["rank"] for s in scores if s.statistics)]),
         )
 
     def scores(self, asked: PackedRequests) -> Iterator[Scores]:
@@ -166,8 +173,8 @@ class PackedScores(NamedTuple):
         for target, mass, gathered, look, looked in zip(
             _slices(rows - 1), _slices(rows), _slices(asked.gathers), looks, some, strict=True
         ):
-            extra = (self.entropy[look], self.rank[look]) if looked else ()
-            yield Scores(self.target[target], self.mass[mass], self.gathered[gathered], *extra)
+            extra = {"entropy": self.entropy[look], "rank": self.rank[look]} if looked else {}
+            yield Scores(self.target[target], self.mass[mass], self.gathered[gathered], extra)
 
 
 def _slices(sizes: Ints) -> list[slice]:
@@ -182,7 +189,7 @@ class RemoteModel:
 
     def __init__(self, line: Channel, tokenizer: Tokenizer, width: int, max_tokens: int | None) -> None:
         self._line = line
-        self.tokenizer, self.width, self.max_tokens = tokenizer, width, max_tokens
+        self.tokenizer, self.vocab_size, self.max_tokens = tokenizer, width, max_tokens
         self.metadata: Mapping[str, str] = {}
         self.batch_tokens = 0
 
@@ -192,6 +199,12 @@ class RemoteModel:
         self._line.send(asked)
         replies: PackedScores = self._line.receive()
         yield from enumerate(replies.scores(asked))
+
+    def open(
+        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
+    ) -> Iterator[tuple[int, Scores]]:
+        """Do as :meth:`score`."""
+        return self.score(requests, atoms)
 
 
 class WorkerSetup(NamedTuple):
@@ -240,7 +253,7 @@ def score_in_workers(
 
     They come without their documents, which never left.
     """
-    work = WorkerSetup(reader, settings, tuple(extras), model.width, model.max_tokens)
+    work = WorkerSetup(reader, settings, tuple(extras), model.vocab_size, model.max_tokens)
     found: dict[int, BatchScores] = {}
     left, done, total, given = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts), 0
     said: SimpleQueue[tuple[int, BatchScores] | Exception] = SimpleQueue()

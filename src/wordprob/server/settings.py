@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import OptionError
-from wordprob.models import DEFAULT, resolve
+from wordprob.models import resolve
+from wordprob.options import DEFAULT_MODEL
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 BODY = 16_384
@@ -60,7 +61,7 @@ class ServerSettings:
 def public_names(models: Sequence[str]) -> dict[str, str]:
     """Return the name under which each model is offered; of a path only its last part is shown."""
     found: dict[str, str] = {}
-    for model in models or [DEFAULT]:
+    for model in models or [DEFAULT_MODEL]:
         resolve(model)
         name = Path(model).expanduser().name if Path(model).expanduser().exists() else model
         if found.setdefault(name, model) != model:

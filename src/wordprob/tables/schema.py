@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
-from wordprob.errors import OptionError
+from wordprob.errors import OptionError, did_you_mean
 
 UNITS = {"bits": math.log(2.0), "nats": 1.0}
 """Size of a unit in nats."""
@@ -66,3 +67,10 @@ def unit_size(unit: str) -> float:
     if unit not in UNITS:
         raise OptionError(f"no unit is called '{unit}'; use {' or '.join(UNITS)}.")
     return UNITS[unit]
+
+
+def check_extras(extras: Collection[str]) -> None:
+    """Raise, unless these are further columns that can be asked for."""
+    for name in extras:
+        if name not in EXTRAS:
+            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRAS)}")

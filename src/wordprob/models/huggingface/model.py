@@ -19,7 +19,7 @@ from wordprob.kernels import HeadScorer, head_scorer, reference
 from wordprob.models.batching import group_by_prefix, pack, padded_batches
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.huggingface.varlen_attention import EndToEnd
-from wordprob.models.protocol import Request, Scores
+from wordprob.models.protocol import PrefixStates, Request, Scores
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +64,7 @@ class HFModel:
         self._budget = budget(model)
         self.tokenizer = tokenizer
         head = model.get_output_embeddings()
-        self.width = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
+        self.vocab_size = int(head.weight.shape[0]) if head is not None else int(model.config.vocab_size)
         self.max_tokens = _max_tokens(model.config)
         self.metadata = dict(metadata)
         self._last: tuple[Atoms, HeadScorer] | None = None
@@ -87,6 +87,12 @@ class HFModel:
         launched = self._stepwise(self._launched(requests, atoms))
         waiting = deque(islice(launched, IN_FLIGHT if self._on_gpu else 0))
         return _answers(waiting, launched)
+
+    def open(
+        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
+    ) -> Iterator[tuple[int, Scores]]:
+        """Do as :meth:`score`."""
+        return self.score(requests, atoms)
 
     def _launched(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[Answer]:
         masses = self._masses(atoms)
@@ -241,9 +247,9 @@ class HFModel:
         found = {"target": target, "mass": mass}
         wanted = np.concatenate([low + r.gather - r.first for r, low in _from(asked, edges)])
         if len(wanted):
-            chosen_lists = np.concatenate([r.chosen for r in asked])
-            found["gathered"] = self._gather(picked, normaliser, wanted, chosen_lists, asked[0].lists)
-        places = [low + r.inspect - r.first for r, low in _from(asked, edges) if r.inspect is not None]
+            chosen_lists = np.concatenate([r.gather_lists for r in asked])
+            found["gathered"] = self._gather(picked, normaliser, wanted, chosen_lists, asked[0].id_lists)
+        places = [low + r.statistics_rows - r.first for r, low in _from(asked, edges) if r.statistics]
         if places:
             rows = self._moved(np.concatenate(places))
             found["entropy"], found["rank"] = self._look(picked, rows, target + normaliser, normaliser)
@@ -256,7 +262,7 @@ class HFModel:
         import torch
 
         entropy, rank = [], []
-        for part in torch.split(rows, max(1, reference.ELEMENTS // self.width)):
+        for part in torch.split(rows, max(1, reference.ELEMENTS // self.vocab_size)):
             logits = self._logits(picked[part]).float()
             logs = logits - normaliser[part, None]
             entropy.append(-(logs.exp() * logs.clamp(min=-1e9)).sum(-1))
@@ -295,7 +301,7 @@ class HFModel:
         import torch
 
         if self._last is None or self._last[0] is not atoms:
-            of, count = torch.from_numpy(atoms.of).to(self._model.device), len(atoms.labels)
+            of, count = torch.from_numpy(atoms.atom_of_token).to(self._model.device), len(atoms.labels)
             if self._head is None:
                 members = reference.membership(of, count)
                 self._last = atoms, lambda logits, targets: reference.score_logits(logits, targets, members)
@@ -501,10 +507,10 @@ class Answer:
         for n, request, a, b in zip(self._chosen, self._asked, low, high, strict=True):
             gathered = found["gathered"][pair : pair + len(request.gather)] if len(request.gather) else NOTHING
             pair += len(request.gather)
-            looked = slice(row, row + (0 if request.inspect is None else len(request.inspect)))
+            looked = slice(row, row + (len(request.statistics_rows) if request.statistics else 0))
             row = looked.stop
-            extra = () if request.inspect is None else (found["entropy"][looked], found["rank"][looked])
-            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], gathered, *extra)
+            extra = {name: found[name][looked] for name in request.statistics}
+            yield n, Scores(found["target"][a : b - 1], found["mass"][a:b], gathered, extra)
 
     def _own(self, values: torch.Tensor) -> Floats:
         """Return numbers in memory of their own: what the device writes to is scarce."""
