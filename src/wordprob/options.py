@@ -26,6 +26,8 @@ DEFAULT_MODEL = "smollm2-135m"
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 UNITS = ("bits", "nats")
+UNSET: Any = object()
+"""Stands for no value where ``None`` is one."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class OptionInfo:
     minimum
         The least value of a number.
     flags
-        The option's names on the command line; ``None`` keeps it to Python.
+        The option's names on the command line, by default its own with dashes; ``None`` keeps it to Python.
+    command_line_default
+        The default on the command line, where that is another one.
     check
         ``module:function`` that raises for a value that names nothing. It is imported when a value is checked, so
         that this module depends on nothing.
@@ -54,6 +58,7 @@ class OptionInfo:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     flags: tuple[str, ...] | None = ()
+    command_line_default: Any = UNSET
     check: str = ""
 
 
@@ -129,8 +134,8 @@ class ModelOptions(Options):
         check="wordprob.models.registry:resolve",
     )
     bos: str | int | None = option(None, "Start-of-text token, or 'none'; the document-start token by default.")
-    device: str = option("auto", "auto, cpu, cuda or mps.", noun="device", choices=DEVICES)
-    dtype: str = option("auto", "auto, float32, bfloat16 or float16.", noun="dtype", choices=DTYPES)
+    device: str = option("auto", "Device that runs the model.", noun="device", choices=DEVICES)
+    dtype: str = option("auto", "Precision of the model's weights.", noun="dtype", choices=DTYPES)
     compile: bool = option(False, "Compile the model first, which takes a minute or so: faster on a GPU.")
     revision: str | None = option(None, "Branch, tag or commit of a model on the hub.")
     trust_remote_code: bool = option(False, "Run code that comes with the model.")
@@ -159,4 +164,5 @@ class ScoringOptions(Options):
         "Processes that do everything except run the model; 0 uses threads. By default a few where a GPU has a lot "
         "of text to read.",
         minimum=0,
+        command_line_default=None,
     )

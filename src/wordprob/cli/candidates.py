@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from wordprob.cli.options import model_options, read_lines, read_utf8
+from wordprob.cli.options import model_options, read_lines, read_utf8, scoring_options
 from wordprob.cli.output import check_destination, emit, output_options, progress
 from wordprob.errors import InputError
+from wordprob.options import ModelOptions, ScoringOptions
 
 
 @click.command()
@@ -17,7 +17,7 @@ from wordprob.errors import InputError
 @click.option("--context-file", type=click.Path(path_type=Path), help="A file that holds the context.")
 @click.option("--words-file", type=click.Path(path_type=Path), help="The candidates, one a line.")
 @click.option("--candidate", "given", multiple=True, help="A candidate, instead of a file; may be repeated.")
-@click.option("-w", "--words", default="whitespace", show_default=True, help="What a word is, as for wordprob score.")
+@scoring_options("readers", "unit", "extras", "min_context")
 @output_options
 @model_options
 def candidates(
@@ -25,12 +25,12 @@ def candidates(
     context_file: Path | None,
     words_file: Path | None,
     given: tuple[str, ...],
-    words: str,
+    scoring: ScoringOptions,
     unit: str,
     output: Path | None,
     format_: str | None,
     force: bool,
-    **model: Any,
+    model: ModelOptions,
 ) -> None:
     """Compute the surprisal of candidates after a context.
 
@@ -53,5 +53,7 @@ def candidates(
     from wordprob.scoring.loading import load
 
     with progress(len(found)) as shown:
-        table = load(**model).score_continuations(before, found, words, unit=unit, progress=shown)
+        table = load(**model.to_dict()).score_continuations(
+            before, found, str(scoring.words), unit=unit, progress=shown
+        )
     emit(table, output, format_, force)

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from wordprob.errors import InputError
-from wordprob.options import DEFAULT_MODEL
+from wordprob.options import UNSET, ModelOptions, Options, ScoringOptions, info_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _model_options(several: bool) -> Callable[[Function], Function]:
-    name = click.option(
-        "-m",
-        "--model",
-        "models" if several else "model",
-        multiple=several,
-        default=(DEFAULT_MODEL,) if several else DEFAULT_MODEL,
-        show_default=True,
-        help=f"Short name, hub id, directory or .gguf file{'; may be repeated' if several else ''}.",
-    )
-    options = (
-        name,
-        click.option("--bos", help="Start-of-text token, or 'none'; the document-start token by default."),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."),
-        click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16."),
-        click.option("--compile", is_flag=True, help="Compile the model first, a minute or so: faster on a GPU."),
-        click.option("--revision", help="Branch, tag or commit of a model on the hub."),
-        click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
-    )
-    return lambda function: with_options(function, options)
 
 
 def with_options(function: Function, options: Sequence[Callable[[Any], Any]]) -> Function:
@@ -44,14 +24,84 @@ def with_options(function: Function, options: Sequence[Callable[[Any], Any]]) ->
     return function
 
 
+# --- flags from the declarations in wordprob.options ------------------------------------------------------------------
+
+
 def model_options(function: Function) -> Function:
-    """Add the options that choose and open a model."""
-    return _model_options(several=False)(function)
+    """Add the flags that choose and open a model; the command gets them as ``model``, a :class:`ModelOptions`."""
+    flags = [_flag(declared) for declared in fields(ModelOptions)]
+    return with_options(_collected(function, ModelOptions, "model"), flags)
 
 
 def models_options(function: Function) -> Function:
-    """Add the same where several models may be named; they come as ``models``."""
-    return _model_options(several=True)(function)
+    """Add the same where several models may be named; they come as ``models``, a list of :class:`ModelOptions`."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        shared = {name: values.pop(name) for name in ModelOptions.names() if name != "model"}
+        models = [ModelOptions(model=name, **shared) for name in values.pop("model")]
+        return function(models=models, **values)
+
+    flags = [_flag(declared, several=declared.name == "model") for declared in fields(ModelOptions)]
+    return with_options(cast("Function", command), flags)
+
+
+def scoring_options(*left_out: str) -> Callable[[Function], Function]:
+    """Add the flags that say what a word is and what comes out, but for those that mean nothing to this command.
+
+    The command gets them as ``scoring``, a :class:`ScoringOptions`. Every further column has a flag of its own.
+    """
+    from wordprob.tables.schema import EXTRAS
+
+    declared = [field for field in fields(ScoringOptions) if field.name not in left_out]
+    extras = [] if "extras" in left_out else list(EXTRAS)
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            named = {field.name: values.pop(field.name) for field in declared if info_of(field).flags is not None}
+            chosen = [name for name in extras if values.pop(name)]
+            return function(scoring=ScoringOptions(**named, extras=tuple(chosen)), **values)
+
+        flags = [_flag(field) for field in declared if info_of(field).flags is not None]
+        flags += [click.option(f"--{name}", is_flag=True, help=f"Add a column: {EXTRAS[name]}.") for name in extras]
+        return with_options(cast("Function", command), flags)
+
+    return decorate
+
+
+def _collected(function: Function, options: type[Options], parameter: str) -> Function:
+    """Return a command that gets the values of its flags as one set of options."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        named = {name: values.pop(name) for name in options.names()}
+        return function(**{parameter: options(**named)}, **values)
+
+    return cast("Function", command)
+
+
+def _flag(declared: Field[Any], several: bool = False) -> Callable[[Any], Any]:
+    """Return the click option for a declared option."""
+    info = info_of(declared)
+    names = info.flags or (f"--{declared.name.replace('_', '-')}",)
+    default = declared.default if info.command_line_default is UNSET else info.command_line_default
+    if isinstance(declared.default, bool):
+        return click.option(*names, declared.name, is_flag=True, help=info.help)
+    kind: Any = None
+    if info.choices:
+        kind = click.Choice(info.choices)
+    elif info.minimum is not None:
+        kind = click.IntRange(min=info.minimum)
+    return click.option(
+        *names,
+        declared.name,
+        type=kind,
+        multiple=several,
+        default=(default,) if several else default,
+        show_default=default is not None,
+        help=info.help.removesuffix(".") + ("; may be repeated." if several else "."),
+    )
 
 
 def table_options(function: Function) -> Function:

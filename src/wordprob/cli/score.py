@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, table_options
+from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, scoring_options, table_options
 from wordprob.cli.output import check_destination, emit, keep_input, progress, say, sheet_output_options
 from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.tables.files import check_output, write_whole
 from wordprob.tables.formats import FORMATS, format_of
 
@@ -23,43 +24,23 @@ INPUTS = ("text", *FORMATS)
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--text", "texts", multiple=True, help="A text to score, instead of a file; may be repeated.")
 @click.option("--whole-file", is_flag=True, help="Take the file as one text, not one text a line.")
-@click.option(
-    "-w",
-    "--words",
-    default="whitespace",
-    show_default=True,
-    help="What a word is: whitespace, punctuation, regex:PATTERN, or list:FILE.",
-)
+@scoring_options("unit")
 @table_options
 @sheet_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary by text here (TSV).")
-@click.option(
-    "--min-context", type=click.IntRange(min=1), help="Tokens before each word in texts longer than the context."
-)
-@click.option("--entropy", is_flag=True, help="A column more: entropy of the next token where the word begins.")
-@click.option("--rank", is_flag=True, help="A column more: rank of the word's first token there; 1 is the likeliest.")
-@click.option(
-    "--readers",
-    type=click.IntRange(min=0),
-    help="Processes that do all but run the model; 0: threads. By default a few where a GPU has much to read.",
-)
 @models_options
 @click.option("--shape", default="long", show_default=True, help="Several models: long (a column says which) or wide.")
 def score(
     file: Path | None,
     texts: tuple[str, ...],
     whole_file: bool,
-    words: str,
+    scoring: ScoringOptions,
     unit: str,
     output: Path | None,
     format_: str | None,
     texts_output: Path | None,
-    min_context: int | None,
-    entropy: bool,
-    rank: bool,
-    readers: int | None,
     force: bool,
-    models: tuple[str, ...],
+    models: list[ModelOptions],
     shape: str,
     **options: Any,
 ) -> None:
@@ -84,7 +65,7 @@ def score(
 
     list:FILE gives the words themselves: one a line, a blank line between texts.
     """
-    stimuli = _stimuli(file, texts, whole_file, words, options)
+    stimuli = _stimuli(file, texts, whole_file, str(scoring.words), options)
     check_destination(output, format_, force, FORMATS)
     keep_input(file, output, texts_output)
     if texts_output is not None:
@@ -92,20 +73,19 @@ def score(
 
     from wordprob.scoring.stimuli import check_models
 
-    extras = [name for name, wanted in (("entropy", entropy), ("rank", rank)) if wanted]
-    stimuli.check_columns(check_models(models), shape, extras=extras)
+    names = [model.model for model in models]
+    stimuli.check_columns(check_models(names), shape, extras=scoring.extras)
     say(stimuli.describe(), stimuli.warnings())
     with progress(len(stimuli.layout.texts) * len(models)) as shown:
-        names = ("bos", "device", "dtype", "compile", "revision", "trust_remote_code")
-        opening = {name: options[name] for name in names}
+        opening = {name: value for name, value in models[0].to_dict().items() if name != "model"}
         scored = stimuli.score(
-            models,
+            names,
             shape=shape,
             unit=unit,
             load_options=opening,
-            extras=extras,
-            min_context=min_context,
-            readers=readers,
+            extras=scoring.extras,
+            min_context=scoring.min_context,
+            readers=scoring.readers,
             progress=shown,
         )
     emit(scored, output, format_, force)
