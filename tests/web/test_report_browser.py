@@ -243,7 +243,7 @@ def test_punctuation_on_a_row_of_its_own_touches_its_word(show):
 
 def test_nothing_is_asked_of_the_network_and_the_policy_holds(show):
     page = show(made({"0": "one"}))
-    assert [url[:8] for url in page.asked] == ["file:///"]
+    assert [url[:8] for url in page.requested_urls] == ["file:///"]
     page.evaluate("fetch('https://example.org').catch(() => 0)")
     page.evaluate("document.body.append(Object.assign(new Image(), {src: 'https://example.org/x.png'}))")
     page.evaluate(

@@ -43,7 +43,9 @@ def test_a_text_is_shown_in_colour_with_its_white_space(page, server):
     assert words(page) == ["She", "saw", "the", "mark", "."]
     assert "exact:eow · words: punctuation · nats" in page.locator("p.about").inner_text()
     assert page.problems == []
-    assert all(url.startswith(server) for url in page.asked if not url.startswith("data:")), "nothing from outside"
+    assert all(url.startswith(server) for url in page.requested_urls if not url.startswith("data:")), (
+        "nothing from outside"
+    )
 
 
 def test_a_pattern_of_ones_own(page):
