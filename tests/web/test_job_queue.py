@@ -42,6 +42,7 @@ def open_queue(**limits):
 
 def wait_for_state(ticket: Ticket, state: str) -> None:
     while ticket.state != state:
+        assert not ticket.future.done(), "the job ended before it got there"
         time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""What a server offers and its limits: models, host names, request sizes, waiting times."""
+"""What a server offers, and its limits: models, host names, request sizes, waiting times."""
 
 from __future__ import annotations
 
