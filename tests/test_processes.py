@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_worker_ends_when_the_process_that_started_it_is_gone():
         f"w = WorkerProcess('{HERE}:wait_for_ever'); w.channel.receive(); print(w.pid, flush=True); os._exit(0)"
     )
     started = subprocess.run(
-        [sys.executable, "-c", code, os.path.dirname(__file__)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, check=True, timeout=120
     )
     worker = int(started.stdout)
     for _ in range(600):
@@ -91,8 +92,8 @@ def test_a_worker_ends_when_the_process_that_started_it_is_gone():
             os.kill(worker, 0)
         except ProcessLookupError:
             return
-        with open(f"/proc/{worker}/stat") as file:  # a process that has ended and was not waited for yet
-            if file.read().split()[2] == "Z":
-                return
+        state = Path(f"/proc/{worker}/stat").read_text(encoding="utf-8").split()[2]
+        if state == "Z":  # it has ended, and nobody waited for it yet
+            return
         signal.sigtimedwait([], 0.1)
     pytest.fail("the worker is still there")
