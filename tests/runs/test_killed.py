@@ -79,7 +79,7 @@ def held_run(corpus, tmp_path, monkeypatch):
     process.release = (tmp_path / "released").touch
     yield process
     process.kill()
-    process.communicate()
+    process.wait()
 
 
 @needs_proc

@@ -16,9 +16,18 @@ from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.runs import Execution, RunSettings
+from wordprob.scoring import loading
 from wordprob.tables.schema import EXTRAS
 
 TOY = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
+
+
+@pytest.fixture
+def small_model(load_shared, monkeypatch):
+    """A real model that is loaded once for all tests; runs in this process get it whatever they ask for."""
+    scorer = load_shared("stories15M")
+    monkeypatch.setattr(loading, "load", lambda **_: scorer)
+    return scorer
 
 
 @pytest.fixture
@@ -66,13 +75,12 @@ def test_entropy_and_rank_are_flags_of_the_command(corpus, tmp_path):
     assert manifest["settings"]["extras"] == ["entropy", "rank"]
 
 
-def test_min_context_reaches_the_scorer(tmp_path, load_shared):
+def test_min_context_reaches_the_scorer(tmp_path, small_model):
     book = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")
     text = " ".join(book.split()[:400])  # longer than the model's context of 256 tokens
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
-    model = str(shared("models/stories15M"))
-    runs.run(tmp_path / "corpus.txt", tmp_path / "out", model=model, threads=1, min_context=200, unit="nats")
-    expected = load_shared("stories15M").score([text], min_context=200, unit="nats").to_pandas()
+    runs.run(tmp_path / "corpus.txt", tmp_path / "out", **TOY, min_context=200, unit="nats")
+    expected = small_model.score([text], min_context=200, unit="nats").to_pandas()
     words = read_shards(tmp_path / "out")
     assert words["context_tokens"].tolist() == expected["context_tokens"].tolist()
     assert words["context_tokens"].tail(100).min() >= 200
@@ -106,8 +114,6 @@ def test_an_unknown_column_is_refused(corpus, tmp_path):
 
 
 def test_options_of_the_model_reach_the_loader(corpus, tmp_path, monkeypatch):
-    from wordprob.scoring import loading
-
     options = {"bos": "none", "compile": True, "revision": "main", "dtype": "float32"}
     opened = {}
 
@@ -155,9 +161,11 @@ def test_readers_may_change_between_starts(corpus, tmp_path):
     assert "readers" not in settings
 
 
+@pytest.mark.usefixtures("small_model")
 def test_threads_are_given_back(tmp_path):
     """A run in this process limits PyTorch to its own number of threads, and no longer than it scores."""
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'wordprob[models]'")
+    import torch
+
     corpus = real_corpus(tmp_path / "corpus.txt", shared("data/text/austen_pride.txt"), 1)
     before = torch.get_num_threads()
     during = set()
@@ -165,6 +173,6 @@ def test_threads_are_given_back(tmp_path):
     def watch(_):
         during.add(torch.get_num_threads())
 
-    runs.run(corpus, tmp_path / "out", model=str(shared("models/stories15M")), threads=before + 1, watch=watch)
+    runs.run(corpus, tmp_path / "out", model="exact:bow", threads=before + 1, watch=watch)
     assert during == {before, before + 1}
     assert torch.get_num_threads() == before
