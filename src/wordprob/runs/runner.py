@@ -28,14 +28,8 @@ def run(
     inputs: str | Path | Iterable[str | Path],
     output: str | Path,
     *,
-    engine: str = "local",
-    workers: int = 1,
-    gpus_per_worker: float = 0.0,
-    strict: bool = False,
-    ray_address: str | None = None,
-    readers: int | None = 0,
     watch: RunCallback | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> Status:
     r"""Score a corpus into a folder; the same call resumes a run that stopped.
 
@@ -45,12 +39,12 @@ def run(
         Files, folders, globs, or ``hf:NAME[:CONFIG][:SPLIT]``.
     output
         The folder of the run.
-    engine, workers, gpus_per_worker, strict, ray_address, readers
-        How the run is executed, as in :class:`wordprob.runs.Execution`; they may change from one start to the next.
     watch
         Called with a :class:`RunProgress` whenever there is progress.
-    **settings
-        What decides the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``, ``words``, ``unit``, ``extras``,
+    **options
+        How the run is executed, as in :class:`wordprob.runs.Execution`: ``engine``, ``workers``, ``gpus_per_worker``,
+        ``strict``, ``ray_address``, ``readers``; these may change from one start to the next. And the settings that
+        decide the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``, ``words``, ``unit``, ``extras``,
         ``text_column``, …
 
     Examples
@@ -61,12 +55,13 @@ def run(
     ...     run(Path(home, "corpus.txt"), Path(home, "out"), model="exact:bow").words
     6
     """
-    execution = Execution(engine, workers, gpus_per_worker, strict, ray_address, readers)
+    execution = Execution.pick(options)
+    settings = {name: value for name, value in options.items() if name not in Execution.names()}
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     sources = find(inputs, settings.get("whole_file", False))
     directory = RunDirectory(output)
     if settings.get("threads") is None:
-        settings["threads"] = _threads(directory, workers)
+        settings["threads"] = _threads(directory, execution.workers)
     run_settings = RunSettings.from_dict(settings).with_absolute_model_path()
     executor = open_executor(execution)
     directory.prepare()
@@ -79,27 +74,19 @@ def run(
     return status(directory.path)
 
 
-def resume(
-    output: str | Path,
-    *,
-    engine: str = "local",
-    workers: int = 1,
-    gpus_per_worker: float = 0.0,
-    strict: bool = False,
-    ray_address: str | None = None,
-    readers: int | None = 0,
-    watch: RunCallback | None = None,
-) -> Status:
+def resume(output: str | Path, *, watch: RunCallback | None = None, **execution_options: Any) -> Status:
     """Continue a run that stopped, with the settings in its manifest.
 
     Parameters
     ----------
     output
         The folder of the run.
-    engine, workers, gpus_per_worker, strict, ray_address, readers, watch
+    watch
         As for :func:`run`.
+    **execution_options
+        How the run is executed, as in :class:`wordprob.runs.Execution`.
     """
-    execution = Execution(engine, workers, gpus_per_worker, strict, ray_address, readers)
+    execution = Execution.from_dict(execution_options)
     directory = RunDirectory(output).require()
     manifest = directory.manifest()
     settings = RunSettings.from_dict(manifest["settings"])

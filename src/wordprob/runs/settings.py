@@ -4,7 +4,7 @@
 'nats'
 >>> RunSettings.from_dict({"shard_text": 10})
 Traceback (most recent call last):
-wordprob.errors.OptionError: no setting of a run is called 'shard_text'. Did you mean shard_texts or text_column?
+wordprob.errors.OptionError: no setting of a run is called 'shard_text'. Did you mean shard_texts or shard_characters?
 """
 
 from __future__ import annotations
