@@ -1,11 +1,11 @@
-"""Corpus runs: what they survive, what they hold in memory, and what they cost beyond the scoring.
+"""Corpus runs: what they survive, how much memory they need, and what they cost beyond the scoring.
 
     python benchmarks/runs.py killed   [--moments 20] [--engine local|ray]
     python benchmarks/runs.py memory   --model MODEL --text TEXTS --words 10000 300000
     python benchmarks/runs.py memory   --model exact:bow --words 10000 10000000
     python benchmarks/runs.py speed    --model MODEL --text TEXTS [--words 20000] [--repeats 3]
 
-TEXTS has one text on each line; it is repeated until there are words enough. Without it, texts are the toy language's.
+TEXTS has one text on each line; it is repeated until there are enough words. Without it, texts are of the toy language.
 Add --results FILE.csv to keep the rows. Memory is the peak of the process, and for several processes their sum.
 """
 
@@ -23,14 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median_high
 
 import record
 
 import wordprob
 from wordprob import runs
 
-TOY = (
+TOY_TEXTS = (
     "She saw the mark.",
     "the marker She saw the",
     "She marked the marker.",
@@ -39,169 +41,216 @@ TOY = (
     "saw She saw the marker",
 )
 
+Row = dict[str, object]
 
-def corpus(path: Path, words: int, text: str | None, sentences: int = 1) -> int:
-    """Write texts of so many words in all, one a line; return how many words there are.
+
+def write_corpus(path: Path, words: int, text: str | None, sentences: int = 1) -> int:
+    """Write texts with at least so many words in all, one a line; return how many words there are.
 
     Toy texts of many sentences have no probability, but they are scored all the same, and faster.
     """
-    rng, count = random.Random(0), 0
-    if text:
-        lines = [line for line in Path(text).read_text(encoding="utf-8").split("\n") if line.strip()]
-        stream = itertools.cycle(lines)
-    else:
-        stream = (" ".join(rng.choices(TOY, k=sentences)) for _ in itertools.count())
+    count = 0
+    texts = _endless_texts(text, sentences)
     with path.open("w", encoding="utf-8") as file:
         while count < words:
-            line = next(stream)
+            line = next(texts)
             count += len(line.split())
             file.write(line + "\n")
     return count
 
 
-def command(*arguments: object) -> list[str]:
+def _endless_texts(text: str | None, sentences: int) -> Iterator[str]:
+    if text:
+        yield from itertools.cycle(record.texts_in(text))
+    rng = random.Random(0)
+    while True:
+        yield " ".join(rng.choices(TOY_TEXTS, k=sentences))
+
+
+def run_command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "wordprob", "run", *map(str, arguments)]
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    marks = [json.loads(path.read_text()) for path in sorted((folder / "done").glob("*.json"))]
-    return {name: (folder / name).read_bytes() for mark in marks for name in mark["files"]}
+def finished_files(folder: Path) -> dict[str, bytes]:
+    contents = {}
+    for mark in sorted((folder / "done").glob("*.json")):
+        for name in json.loads(mark.read_text())["files"]:
+            contents[name] = (folder / name).read_bytes()
+    return contents
 
 
 # --- killed ----------------------------------------------------------------------------------------------------------
 
 
-def killed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
-    """Kill runs at random moments until there were enough, resume them, and compare with a run left alone."""
-    text, rng = home / "corpus.txt", random.Random(given.seed)
-    corpus(text, given.words[0], given.text)
-    options = ["--model", given.model, "--threads", 1, "--shard-texts", 60]
-    engine = ["--engine", "ray", "--workers", 2] if given.engine == "ray" else []
-    begin = time.perf_counter()
-    subprocess.run(command(text, *options, *engine, "-o", home / "reference"), check=True, capture_output=True)
-    longest, reference = time.perf_counter() - begin, files(home / "reference")
-    deaths = rounds = whole = 0
-    while deaths < given.moments:
-        folder = home / f"out{rounds}"
-        process = subprocess.Popen(command(text, *options, *engine, "-o", folder), stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0, longest))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            deaths += 1
-        process.wait()
-        last = deaths == given.moments
-        if last:
-            subprocess.run(command(text, *options, *engine, "-o", folder), check=True, capture_output=True)
+def killed(arguments: argparse.Namespace, home: Path) -> list[Row]:
+    """Kill runs at random moments, resume them, and compare them with a run that was never interrupted."""
+    rng = random.Random(arguments.seed)
+    corpus = home / "corpus.txt"
+    write_corpus(corpus, arguments.words[0], arguments.text)
+    command = [corpus, "--model", arguments.model, "--threads", 1, "--shard-texts", 60]
+    if arguments.engine == "ray":
+        command += ["--engine", "ray", "--workers", 2]
+    start = time.perf_counter()
+    _run_to_the_end(command, home / "reference")
+    duration_seconds = time.perf_counter() - start
+    reference = finished_files(home / "reference")
+    kills = complete_runs = identical_runs = 0
+    while kills < arguments.moments:
+        folder = home / f"out{complete_runs}"
+        kills += _kill_after(rng.uniform(0, duration_seconds), command, folder)
+        if kills == arguments.moments:
+            _run_to_the_end(command, folder)
         if (folder / "manifest.json").exists() and runs.status(folder).complete:
-            whole += files(folder) == reference
-            rounds += 1
-    return [{"what": "killed", "engine": given.engine, "kills": deaths, "runs": rounds, "identical_runs": whole}]
+            complete_runs += 1
+            identical_runs += finished_files(folder) == reference
+    counts = {"kills": kills, "runs": complete_runs, "identical_runs": identical_runs}
+    return [{"what": "killed", "engine": arguments.engine, **counts}]
+
+
+def _run_to_the_end(command: list[object], folder: Path) -> None:
+    subprocess.run(run_command(*command, "-o", folder), check=True, capture_output=True)
+
+
+def _kill_after(seconds: float, command: list[object], folder: Path) -> bool:
+    """Start a run and kill it after some time; return False if it ended earlier."""
+    process = subprocess.Popen(run_command(*command, "-o", folder), stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    was_running = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return was_running
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
-def memory(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
+def memory(arguments: argparse.Namespace, home: Path) -> list[Row]:
     """Measure the peak memory of runs over corpora of several sizes."""
-    rows: list[dict[str, object]] = []
-    for words in given.words:
-        text, folder = home / f"{words}.txt", home / f"out{words}"
-        count = corpus(text, words, given.text, sentences=40)
-        options = ["--model", given.model, "--threads", given.threads, "--shard-characters", given.shard_characters]
-        begin = time.perf_counter()
-        peak = _peak(command(text, *options, "-o", folder))
-        seconds = time.perf_counter() - begin
-        found = runs.status(folder)
-        assert found.complete
-        assert found.words == count
-        row = {"what": "memory", "model": Path(given.model).name, "words": count, "shards": found.shards}
-        rows.append({**row, "peak_mib": round(peak / 1024), "seconds": round(seconds, 1)})
+    rows: list[Row] = []
+    for words in arguments.words:
+        corpus = home / f"{words}.txt"
+        folder = home / f"out{words}"
+        count = write_corpus(corpus, words, arguments.text, sentences=40)
+        options = ["--threads", arguments.threads, "--shard-characters", arguments.shard_characters]
+        start = time.perf_counter()
+        peak_kib = _peak_kib(run_command(corpus, "--model", arguments.model, *options, "-o", folder))
+        seconds = time.perf_counter() - start
+        status = runs.status(folder)
+        assert status.complete
+        assert status.words == count
+        row = {"what": "memory", "model": Path(arguments.model).name, "words": count, "shards": status.shards}
+        rows.append({**row, "peak_mib": round(peak_kib / 1024), "seconds": round(seconds, 1)})
         print(rows[-1], flush=True)
         shutil.rmtree(folder)
-        text.unlink()
+        corpus.unlink()
     return [{**row, "ratio_to_smallest": round(row["peak_mib"] / rows[0]["peak_mib"], 3)} for row in rows]
 
 
-def _peak(argv: list[str]) -> int:
-    """Run a command in a process of its own, whose children's peak is the command's; return kibibytes."""
-    reader = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL); "
-    reader += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    done = subprocess.run([sys.executable, "-c", reader, *argv], check=True, capture_output=True, text=True)
-    return int(done.stdout) if sys.platform != "darwin" else int(done.stdout) // 1024
+PRINT_PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""Runs a command as the only child of a process, whose children's peak is then the command's."""
+
+
+def _peak_kib(command: list[str]) -> int:
+    finished = subprocess.run([sys.executable, "-c", PRINT_PEAK, *command], check=True, capture_output=True, text=True)
+    return int(finished.stdout) if sys.platform != "darwin" else int(finished.stdout) // 1024
 
 
 # --- speed -----------------------------------------------------------------------------------------------------------
 
+WAYS = {
+    "scorer alone": None,
+    "local, 1 worker": {},
+    "local, 2 workers": {"workers": 2},
+    "ray, 2 workers": {"engine": "ray", "workers": 2},
+}
+"""What is compared, and how the run is executed; ``None`` is no run at all."""
 
-def speed(given: argparse.Namespace, home: Path) -> list[dict[str, object]]:
-    """Measure a run against the scorer alone on the same texts, and two workers of each engine against each other.
+
+def speed(arguments: argparse.Namespace, home: Path) -> list[Row]:
+    """Measure runs against the scorer alone on the same texts, and two workers of each engine against each other.
 
     Times are from the first shard that is done to the last, so that loading a model, or starting Ray, does not count.
     The ways take turns; the best of each counts.
     """
-    text, found = home / "corpus.txt", {}
-    count = corpus(text, given.words[0], given.text)
-    settings = {"model": given.model, "threads": given.threads, "shard_characters": given.shard_characters}
-    ways = {
-        "scorer alone": None,
-        "local, 1 worker": {},
-        "local, 2 workers": {"workers": 2},
-        "ray, 2 workers": {"engine": "ray", "workers": 2},
+    corpus = home / "corpus.txt"
+    count = write_corpus(corpus, arguments.words[0], arguments.text)
+    settings = {name: getattr(arguments, name) for name in ("model", "threads", "shard_characters")}
+    speeds: dict[str, list[float]] = {way: [] for way in WAYS}
+    for turn in range(arguments.repeats):
+        order = list(WAYS.items())
+        if turn % 2:
+            order.reverse()
+        for way, execution in order:
+            marks = _marks_of(corpus, home / f"{turn} {way}", settings, execution)
+            speeds[way].append(pace(marks))
+            print(way, round(speeds[way][-1]), "words/s", flush=True)
+    base = {
+        "what": "speed",
+        "model": Path(arguments.model).name,
+        "words": count,
+        "threads": arguments.threads,
     }
-    for turn in range(given.repeats):
-        for way, how in list(ways.items())[:: -1 if turn % 2 else 1]:
-            folder = home / f"{turn} {way}"
-            if how is None:
-                marks = _alone(text, settings)
-            else:
-                runs.run(text, folder, **settings, **how)
-                marks = done_marks(folder)
-            found.setdefault(way, []).append(pace(marks))
-            print(way, round(found[way][-1]), "words/s", flush=True)
-    first = max(found["scorer alone"])
-    base = {"what": "speed", "model": Path(given.model).name, "words": count, "threads": given.threads}
-    return [
-        {
-            **base,
-            "way": way,
-            "repeats": given.repeats,
-            "words_per_s": round(max(speeds)),
-            "median_words_per_s": round(sorted(speeds)[len(speeds) // 2]),
-            "ratio_to_scorer": round(max(speeds) / first, 3),
-        }
-        for way, speeds in found.items()
-    ]
+    return [{**base, **_speed_row(way, speeds)} for way in speeds]
+
+
+def _speed_row(way: str, speeds: dict[str, list[float]]) -> Row:
+    fastest = max(speeds[way])
+    return {
+        "way": way,
+        "repeats": len(speeds[way]),
+        "words_per_s": round(fastest),
+        "median_words_per_s": round(median_high(speeds[way])),
+        "ratio_to_scorer": round(fastest / max(speeds["scorer alone"]), 3),
+    }
 
 
 Marks = list[tuple[float, int]]
-"""When each shard was done, and how many words it has."""
+"""When each shard was done, in seconds, and how many words it has."""
+
+
+def _marks_of(corpus: Path, folder: Path, settings: Row, execution: Row | None) -> Marks:
+    if execution is None:
+        return _score_alone(corpus, settings)
+    runs.run(corpus, folder, **settings, **execution)
+    return done_marks(folder)
 
 
 def done_marks(folder: Path) -> Marks:
-    marks = (folder / "done").glob("*.json")
-    return sorted((path.stat().st_mtime_ns / 1e9, json.loads(path.read_text())["words"]) for path in marks)
+    marks = []
+    for path in (folder / "done").glob("*.json"):
+        seconds = path.stat().st_mtime_ns / 1e9
+        marks.append((seconds, json.loads(path.read_text())["words"]))
+    return sorted(marks)
 
 
 def pace(marks: Marks) -> float:
     """Return the words a second between the first shard that was done and the last."""
-    return sum(words for _, words in marks[1:]) / (marks[-1][0] - marks[0][0])
+    words = sum(words for _, words in marks[1:])
+    return words / (marks[-1][0] - marks[0][0])
 
 
-def _alone(text: Path, settings: dict[str, object]) -> Marks:
+def _score_alone(corpus: Path, settings: Row) -> Marks:
     """Score the same shards with the scorer and nothing else."""
     import torch
 
     scorer = wordprob.load(settings["model"])
     torch.set_num_threads(int(settings["threads"]))
-    held, size, marks = [], 0, []
-    lines = text.read_text(encoding="utf-8").splitlines()
-    for n, line in enumerate(lines):
-        held.append(line)
-        size += len(line)
-        if size >= settings["shard_characters"] or n == len(lines) - 1:
-            words = len(scorer.score(held))
+    marks: Marks = []
+    shard: list[str] = []
+    characters = 0
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        shard.append(line)
+        characters += len(line)
+        if characters >= settings["shard_characters"] or number == len(lines):
+            words = len(scorer.score(shard))
             marks.append((time.perf_counter(), words))
-            held, size = [], 0
+            shard = []
+            characters = 0
     return marks
 
 
@@ -218,16 +267,17 @@ def main() -> None:
     parser.add_argument("--shard-characters", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    measure = {"killed": killed, "memory": memory, "speed": speed}[arguments.what]
     with tempfile.TemporaryDirectory() as home:
-        rows = {"killed": killed, "memory": memory, "speed": speed}[given.what](given, Path(home))
+        rows = measure(arguments, Path(home))
     rows = [{**row, **record.surroundings()} for row in rows]
     for row in rows:
         print(row)
     print("this process:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "MiB")
-    if given.results:
-        record.save(rows, given.results)
+    if arguments.results:
+        record.save(rows, arguments.results)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""A run from beginning to end: its folder, its numbers, what it refuses, and what it does with bad texts."""
+"""Runs from beginning to end: numbers, folder, options, errors and bad texts."""
 
 from __future__ import annotations
 
 import errno
+import gzip
+import hashlib
 import io
 import json
 import os
@@ -13,18 +15,20 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from runs_helpers import TEXTS, parts, rows, same_run, toy_corpus
+from runs_helpers import TEXTS, assert_same_run, finished_files, read_shards, real_corpus, toy_corpus
 
 import wordprob
 from conftest import shared
 from wordprob import runs
 from wordprob.cli import main
 from wordprob.errors import InputError, ModelError, OptionError, OutputError
+from wordprob.models.description import commit, describe
 from wordprob.models.exact import ToyTokenizer
-from wordprob.runs.executors.processes import Processes, share_out
+from wordprob.options import ModelOptions
+from wordprob.runs.executors.processes import ProcessExecutor, assign_gpus
 from wordprob.runs.settings import Execution, RunSettings
-from wordprob.runs.shards import Cursor, cut
-from wordprob.sources import ReadOptions, find
+from wordprob.runs.shards import ShardReader, cut_into_shards
+from wordprob.sources import find
 from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
 
 TOY = {"model": "exact:bow", "threads": 1}
@@ -56,42 +60,43 @@ def test_shards_cover_every_record_once(tmp_path):
     for name, count in (("a.txt", 7), ("b.txt", 0), ("c.txt", 23), ("d.txt.gz", 11)):
         path = toy_corpus(tmp_path / "plain", count, seed=count)
         data = path.read_bytes() if count else b""
-        (tmp_path / name).write_bytes(__import__("gzip").compress(data) if name.endswith("gz") else data)
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         path.unlink()
-    sources, settings = find([tmp_path]), RunSettings(**TOY, shard_texts=4, shard_characters=60)
-    shards = list(cut(sources, settings))
-    assert shards == list(cut(sources, settings)), "the same plan every time"
+    sources = find([tmp_path])
+    settings = RunSettings.from_dict({**TOY, "shard_texts": 4, "shard_characters": 60})
+    shards = list(cut_into_shards(sources, settings))
+    assert shards == list(cut_into_shards(sources, settings)), "the same plan every time"
     assert sum(shard.records for shard in shards) == 41
     assert all(shard.records <= 4 for shard in shards)
     assert any(shard.records < 4 for shard in shards[:-1]), "characters fill a shard too"
-    cursor = Cursor(sources, ReadOptions(max_characters=settings.max_characters))
-    in_order = [record for shard in shards for record in cursor.take(shard)]
+    reader = ShardReader(sources, settings.read_options)
+    in_order = [record for shard in shards for record in reader.read(shard)]
     assert len({record.id for record in in_order}) == 41
     rng = random.Random(1)
-    for shard in rng.choices(shards, k=60):  # in any order, again and again
-        begin = sum(s.records for s in shards[: shard.shard])
-        assert cursor.take(shard) == in_order[begin : begin + shard.records]
+    for shard in rng.choices(shards, k=60):  # in any order, and repeatedly
+        begin = sum(earlier.records for earlier in shards[: shard.shard])
+        assert reader.read(shard) == in_order[begin : begin + shard.records]
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_numbers_are_those_of_the_scorer(corpus, tmp_path):
-    found = runs.run(corpus, tmp_path / "out", **TOY, shard_texts=30, unit="nats", words="punctuation")
+    status = runs.run(corpus, tmp_path / "out", **TOY, shard_texts=30, unit="nats", words="punctuation")
     lines = corpus.read_text().splitlines()
     kept = [(f"corpus.txt:{n}", line) for n, line in enumerate(lines, start=1) if line]
     table = wordprob.load("exact:bow").score([t for _, t in kept], "punctuation", unit="nats", ids=[i for i, _ in kept])
-    words, expected = rows(tmp_path / "out"), table.to_pandas()
+    words, expected = read_shards(tmp_path / "out"), table.to_pandas()
     assert words.columns.tolist() == list(COLUMNS)
     pd.testing.assert_frame_equal(words, expected, check_dtype=False, rtol=1e-12)
-    texts = rows(tmp_path / "out", "texts")
+    texts = read_shards(tmp_path / "out", "texts")
     assert texts.columns.tolist() == list(TEXT_COLUMNS)
     pd.testing.assert_frame_equal(texts, table.texts(), check_dtype=False, rtol=1e-12)
-    assert (found.texts, found.words, found.records) == (len(kept), len(expected), 100)
-    assert found.complete
+    assert (status.texts, status.words, status.records) == (len(kept), len(expected), 100)
+    assert status.complete
     bits = -table.texts()["log_prob_words"].sum() / np.log(2) / len(expected)
-    assert found.bits_per_word == pytest.approx(bits)
-    assert found.perplexity == pytest.approx(2**bits)
+    assert status.bits_per_word == pytest.approx(bits)
+    assert status.perplexity == pytest.approx(2**bits)
 
 
 def test_column_types_are_the_same_in_every_shard(tmp_path):
@@ -101,13 +106,13 @@ def test_column_types_are_the_same_in_every_shard(tmp_path):
     runs.run(tmp_path / "a.jsonl", tmp_path / "out", **TOY, shard_texts=1, id_column="id")
     schemas = {str(pq.read_schema(path).remove_metadata()) for path in (tmp_path / "out/words").iterdir()}
     assert len(schemas) == 1
-    assert sorted(rows(tmp_path / "out")["text_id"].unique()) == ["1", "2.5", "x"]
+    assert sorted(read_shards(tmp_path / "out")["text_id"].unique()) == ["1", "2.5", "x"]
 
 
 def test_manifest(corpus, tmp_path):
     runs.run(corpus, tmp_path / "out", **TOY, shard_texts=30)
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["inputs"][0]["sha256"] == __import__("hashlib").sha256(corpus.read_bytes()).hexdigest()
+    assert manifest["inputs"][0]["sha256"] == hashlib.sha256(corpus.read_bytes()).hexdigest()
     assert manifest["inputs"][0]["bytes"] == corpus.stat().st_size
     assert manifest["settings"]["model"] == "exact:bow"
     assert manifest["plan"]["shards"] == 4
@@ -117,28 +122,24 @@ def test_manifest(corpus, tmp_path):
 
 
 def test_a_model_directory_has_a_fingerprint(tmp_path):
-    from wordprob.runs.manifest import describe_model
-
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    before = describe_model(RunSettings(model=str(tmp_path / "model")))
+    before = describe(ModelOptions(model=str(tmp_path / "model")))
     (tmp_path / "model" / "config.json").write_text("[]")
-    after = describe_model(RunSettings(model=str(tmp_path / "model")))
+    after = describe(ModelOptions(model=str(tmp_path / "model")))
     assert before["source"] == after["source"] == "model"
     assert before["fingerprint"] != after["fingerprint"]
 
 
 def test_a_hub_model_is_pinned_to_its_commit(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
-    from wordprob.runs.manifest import commit
-
     monkeypatch.setattr(hub, "HfApi", lambda: (_ for _ in ()).throw(ConnectionError("offline")))
     monkeypatch.setattr(hub, "try_to_load_from_cache", lambda *_, **__: f"{tmp_path}/snapshots/abc123/config.json")
-    assert commit(RunSettings(model="owner/name")) == "abc123"
-    assert commit(RunSettings(model="exact:bow")) == ""
+    assert commit(ModelOptions(model="owner/name")) == "abc123"
+    assert commit(ModelOptions(model="exact:bow")) == ""
 
 
-# --- going on --------------------------------------------------------------------------------------------------------
+# --- resuming --------------------------------------------------------------------------------------------------------
 
 
 def test_finished_shards_are_not_touched_again(corpus, tmp_path, monkeypatch):
@@ -152,7 +153,7 @@ def test_finished_shards_are_not_touched_again(corpus, tmp_path, monkeypatch):
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/words").iterdir()}
     assert [path.name for path in sorted(after) if after[path] != before[path]] == ["000002.parquet", "000003.parquet"]
     runs.run(corpus, tmp_path / "reference", **TOY, shard_texts=30)
-    same_run(tmp_path / "out", tmp_path / "reference")
+    assert_same_run(tmp_path / "out", tmp_path / "reference")
 
 
 def test_the_corpus_may_move(corpus, tmp_path):
@@ -166,7 +167,7 @@ def test_the_corpus_may_move(corpus, tmp_path):
 
 def test_a_changed_configuration_is_refused(corpus, tmp_path):
     runs.run(corpus, tmp_path / "out", **TOY)
-    before = parts(tmp_path / "out")
+    before = finished_files(tmp_path / "out")
     changed = {"model": "exact:eow", "threads": 1, "unit": "nats", "shard_texts": 7}
     with pytest.raises(InputError) as refused:
         runs.run(corpus, tmp_path / "out", **changed)
@@ -176,8 +177,8 @@ def test_a_changed_configuration_is_refused(corpus, tmp_path):
         "shard_texts: 2000 before, 7 now",
     ):
         assert line in str(refused.value)
-    assert "wordprob run --resume" in str(refused.value)
-    assert parts(tmp_path / "out") == before
+    assert "Resume that run as it was begun" in str(refused.value)
+    assert finished_files(tmp_path / "out") == before
 
 
 def test_a_changed_input_is_refused(corpus, tmp_path):
@@ -196,7 +197,7 @@ def test_a_changed_input_is_refused(corpus, tmp_path):
         runs.run([corpus, tmp_path / "other.txt"], tmp_path / "out", **TOY)
 
 
-def test_an_input_that_changes_under_the_run(corpus, tmp_path):
+def test_an_input_that_changes_while_the_run_works_is_noticed(corpus, tmp_path):
     def change(progress):
         if not progress.shards:
             corpus.write_text(corpus.read_text().replace("marker", "marked"))
@@ -205,12 +206,12 @@ def test_an_input_that_changes_under_the_run(corpus, tmp_path):
         runs.run(corpus, tmp_path / "out", **TOY, shard_texts=10, watch=change)
 
 
-def test_shards_scored_otherwise_are_refused(corpus, tmp_path):
+def test_shards_scored_differently_are_refused(corpus, tmp_path):
     runs.run(corpus, tmp_path / "out", **TOY, shard_texts=50)
     scored = json.loads((tmp_path / "out/scored_with.json").read_text())
     (tmp_path / "out/scored_with.json").write_text(json.dumps({**scored, "dtype": "bfloat16", "torch": "0.1"}))
     (tmp_path / "out/done/000001.json").unlink()
-    with pytest.raises(OutputError, match=r"scored otherwise before \(dtype: bfloat16 before, float64 now\)"):
+    with pytest.raises(OutputError, match=r"scored differently before \(dtype: bfloat16 before, float64 now\)"):
         runs.resume(tmp_path / "out")
 
 
@@ -247,8 +248,8 @@ def fragile(monkeypatch):
 
 
 def test_a_bad_text_does_not_stop_the_run(bad_corpus, fragile, tmp_path):
-    found = runs.run(bad_corpus, tmp_path / "out", **TOY)
-    assert found.complete
+    status = runs.run(bad_corpus, tmp_path / "out", **TOY)
+    assert status.complete
     errors = [json.loads(line) for line in (tmp_path / "out/errors.jsonl").read_text().splitlines()]
     assert [(e["record"], e["problem"]) for e in errors] == [
         (2, "encoding"), (4, "nul"), (5, "empty"), (6, "too long"), (7, "scoring"), (9, "empty"),
@@ -260,25 +261,25 @@ def test_a_bad_text_does_not_stop_the_run(bad_corpus, fragile, tmp_path):
         "problem": "scoring",
         "reason": "RuntimeError: cannot tokenise this",
     }
-    assert rows(tmp_path / "out", "texts")["text_id"].tolist() == ["bad.txt:1", "bad.txt:3", "bad.txt:8"]
-    assert found.errors == {"empty": 2, "encoding": 1, "nul": 1, "too long": 1, "scoring": 1}
+    assert read_shards(tmp_path / "out", "texts")["text_id"].tolist() == ["bad.txt:1", "bad.txt:3", "bad.txt:8"]
+    assert status.errors == {"empty": 2, "encoding": 1, "nul": 1, "too long": 1, "scoring": 1}
 
 
 @pytest.mark.parametrize(("limit", "message"), [(9, "bad.txt:2: not UTF-8"), (1, "bad.txt:2: not UTF-8")])
-def test_unless_it_is_strict(bad_corpus, tmp_path, limit, message):
+def test_a_strict_run_stops_at_a_bad_text(bad_corpus, tmp_path, limit, message):
     with pytest.raises(InputError, match=message):
         runs.run(bad_corpus, tmp_path / "out", **TOY, shard_texts=limit, strict=True)
     assert runs.resume(tmp_path / "out").complete, "and it can go on without"
 
 
-def test_a_shard_of_which_nothing_can_be_scored_has_failed(corpus, tmp_path, monkeypatch):
+def test_a_shard_of_which_no_text_can_be_scored_has_failed(corpus, tmp_path, monkeypatch):
     real = ToyTokenizer.encode
     monkeypatch.setattr(ToyTokenizer, "encode", lambda *_: 1 / 0)
     monkeypatch.setattr("wordprob.models.exact.ToyTokenizer.ids", ToyTokenizer.ids)
-    found = runs.run(corpus, tmp_path / "out", **TOY, shard_texts=50)
-    assert (found.done, len(found.failed)) == (0, 2)
-    assert "none of its" in found.failed[0]
-    assert "ZeroDivisionError" in found.failed[0]
+    status = runs.run(corpus, tmp_path / "out", **TOY, shard_texts=50)
+    assert (status.done, len(status.failed)) == (0, 2)
+    assert "none of its" in status.failed[0]
+    assert "ZeroDivisionError" in status.failed[0]
     monkeypatch.setattr(ToyTokenizer, "encode", real)
     assert runs.resume(tmp_path / "out").complete
 
@@ -296,7 +297,7 @@ def test_a_corpus_without_texts_is_refused(tmp_path):
 # --- the folder ------------------------------------------------------------------------------------------------------
 
 
-def test_two_runs_into_one_folder(corpus, tmp_path):
+def test_a_second_run_into_the_same_folder_is_refused(corpus, tmp_path):
     def try_another(progress):
         if progress.shards == 1:
             with pytest.raises(OutputError, match=rf"another run writes into this folder: process {os.getpid()} on"):
@@ -310,8 +311,8 @@ def test_two_runs_into_one_folder(corpus, tmp_path):
     assert runs.status(tmp_path / "out").running is None
 
 
-def test_where_there_are_no_locks(corpus, tmp_path, monkeypatch):
-    """A file stands in; one whose process is gone is stale, one of another host is not."""
+def test_file_systems_without_locks(corpus, tmp_path, monkeypatch):
+    """A file is the lock; it is stale if its process is gone, but not if it is of another host."""
     import fcntl
     import socket
 
@@ -329,7 +330,7 @@ def test_where_there_are_no_locks(corpus, tmp_path, monkeypatch):
 
 
 def test_a_full_disk(corpus, tmp_path, monkeypatch):
-    """The shard in hand is lost, what is done is not, and afterwards the run goes on."""
+    """The unfinished shards are lost, finished ones are not, and the run can be resumed."""
     real, calls = os.fsync, []
 
     def fsync(descriptor):
@@ -346,12 +347,12 @@ def test_a_full_disk(corpus, tmp_path, monkeypatch):
     assert not list((tmp_path / "out").rglob("*.part"))
     runs.resume(tmp_path / "out")
     runs.run(corpus, tmp_path / "reference", **TOY, shard_texts=5)
-    same_run(tmp_path / "out", tmp_path / "reference")
+    assert_same_run(tmp_path / "out", tmp_path / "reference")
 
 
-def test_folders_that_cannot_be(corpus, tmp_path, monkeypatch):
+def test_folders_that_cannot_be_used(corpus, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="is a file; name a folder"):
+    with pytest.raises(OutputError, match="is a file; specify a folder"):
         runs.run(corpus, tmp_path / "file", **TOY)
     with pytest.raises(OutputError, match="mkdir -p"):
         runs.run(corpus, tmp_path / "no" / "out", **TOY)
@@ -359,7 +360,7 @@ def test_folders_that_cannot_be(corpus, tmp_path, monkeypatch):
     (tmp_path / "full" / "thesis.doc").touch()
     with pytest.raises(OutputError, match=r"holds other files \(thesis.doc"):
         runs.run(corpus, tmp_path / "full", **TOY)
-    with pytest.raises(InputError, match="is no folder of a run"):
+    with pytest.raises(InputError, match="is not the folder of a run"):
         runs.resume(tmp_path / "full")
     if os.geteuid():
         (tmp_path / "locked").mkdir(mode=0o500)
@@ -378,12 +379,12 @@ def test_folders_that_cannot_be(corpus, tmp_path, monkeypatch):
         ({"model": "exact:bw"}, "Did you mean"),
         ({"words": "wrds"}, "no word definition"),
         ({"unit": "bit"}, "no unit"),
-        ({"shard_texts": 0}, "--shard-texts is 0"),
+        ({"shard_texts": 0}, "shard_texts is 0"),
         ({"shard_text": 1}, "Did you mean shard_texts"),
         ({"engine": "spark"}, "no engine is called 'spark'"),
-        ({"workers": 0}, "--workers is 0"),
-        ({"gpus_per_worker": 1.5}, "--gpus-per-worker is 1.5"),
-        ({"ray_address": "auto"}, "--ray-address is for --engine ray"),
+        ({"workers": 0}, "workers is 0"),
+        ({"gpus_per_worker": 1.5}, "gpus_per_worker is 1.5"),
+        ({"ray_address": "auto"}, "ray_address is 'auto', but the engine is local"),
     ],
 )
 def test_options_are_checked_first(corpus, tmp_path, options, message):
@@ -401,27 +402,27 @@ def test_a_model_that_cannot_be_loaded_stops_the_run(corpus, tmp_path):
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 
 
-def test_gpus_are_shared_out(monkeypatch):
-    assert share_out(3, 1, ["0", "1", "2", "3"]) == ["0", "1", "2"]
-    assert share_out(5, 0.25, ["2", "3"]) == ["2", "2", "2", "2", "3"]
-    with pytest.raises(OptionError, match="use --workers 4 or less"):
-        share_out(5, 0.5, ["0", "1"])
+def test_gpus_are_assigned_to_workers(monkeypatch):
+    assert assign_gpus(3, 1, ["0", "1", "2", "3"]) == ["0", "1", "2"]
+    assert assign_gpus(5, 0.25, ["2", "3"]) == ["2", "2", "2", "2", "3"]
+    with pytest.raises(OptionError, match="use 4 workers or fewer"):
+        assign_gpus(5, 0.5, ["0", "1"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(OptionError, match="do not fit on the 0 GPUs here"):
-        Processes(Execution(gpus_per_worker=1.0))
+        ProcessExecutor(Execution(gpus_per_worker=1.0))
 
 
-# --- afterwards ------------------------------------------------------------------------------------------------------
+# --- merging ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", ["parquet", "tsv", "csv", "jsonl"])
 def test_merge(corpus, tmp_path, monkeypatch, ending):
     from wordprob.runs import merging
 
-    monkeypatch.setattr(merging, "ROWS", 50)
+    monkeypatch.setattr(merging, "ROWS_PER_GROUP", 50)
     runs.run(corpus, tmp_path / "out", **TOY, shard_texts=10)
     table = wordprob.WordTable.read(runs.merge(tmp_path / "out", tmp_path / f"all.{ending}"))
-    pd.testing.assert_frame_equal(table.to_pandas(), rows(tmp_path / "out"), check_dtype=False)
+    pd.testing.assert_frame_equal(table.to_pandas(), read_shards(tmp_path / "out"), check_dtype=False)
     assert table.metadata["model"] == "exact:bow"
     assert table.unit == "bits"
     if ending == "parquet":
@@ -430,19 +431,17 @@ def test_merge(corpus, tmp_path, monkeypatch, ending):
         runs.merge(tmp_path / "out", tmp_path / f"all.{ending}")
 
 
-def test_merge_wants_a_complete_and_sound_run(corpus, tmp_path):
+def test_merge_needs_a_complete_and_undamaged_run(corpus, tmp_path):
     runs.run(corpus, tmp_path / "out", **TOY, shard_texts=10)
     damaged = tmp_path / "out/words/000003.parquet"
     data = bytearray(damaged.read_bytes())
     data[100] ^= 1
     damaged.write_bytes(data)
-    with pytest.raises(
-        InputError, match=r"000003.parquet is damaged. Delete .*000003.json, then: wordprob run --resume"
-    ):
+    with pytest.raises(InputError, match=r"000003.parquet is damaged. Delete .*000003.json, then resume the run in"):
         runs.merge(tmp_path / "out", tmp_path / "all.parquet")
     assert not (tmp_path / "all.parquet").exists()
     (tmp_path / "out/done/000003.json").unlink()
-    with pytest.raises(InputError, match="9 of 10 shards are done.*--partial"):
+    with pytest.raises(InputError, match="9 of 10 shards are done.*`partial`"):
         runs.merge(tmp_path / "out", tmp_path / "all.parquet")
     runs.merge(tmp_path / "out", tmp_path / "all.parquet", partial=True)
     assert len(runs.finished(tmp_path / "out", partial=True)) == 9
@@ -450,17 +449,17 @@ def test_merge_wants_a_complete_and_sound_run(corpus, tmp_path):
 
 def test_statistics_without_the_model(corpus, tmp_path):
     runs.run(corpus, tmp_path / "out", **TOY, shard_texts=10)
-    words = rows(tmp_path / "out")
-    found = runs.types(tmp_path / "out").set_index("word")
+    words = read_shards(tmp_path / "out")
+    types = runs.types(tmp_path / "out").set_index("word")
     known = words[np.isfinite(words["surprisal"]) & np.isfinite(words["surprisal_naive"])]
     expected = known.groupby("word")["surprisal"].agg(["count", "mean", lambda s: s.std(ddof=0)])
-    assert set(found.index) == set(expected.index)
+    assert set(types.index) == set(expected.index)
     np.testing.assert_allclose(
-        found.loc[expected.index, ["count", "surprisal", "surprisal_sd"]], expected, rtol=1e-9, atol=1e-7
+        types.loc[expected.index, ["count", "surprisal", "surprisal_sd"]], expected, rtol=1e-9, atol=1e-7
     )
     runs.merge(tmp_path / "out", tmp_path / "texts.tsv", "texts")
     texts = pd.read_csv(tmp_path / "texts.tsv", sep="\t")
-    np.testing.assert_allclose(texts["perplexity"], rows(tmp_path / "out", "texts")["perplexity"])
+    np.testing.assert_allclose(texts["perplexity"], read_shards(tmp_path / "out", "texts")["perplexity"])
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -521,12 +520,9 @@ def test_word_lengths_reads_a_run(command, corpus, tmp_path):
 # --- a real model ----------------------------------------------------------------------------------------------------
 
 
-def test_engines_agree_on_a_real_model(tmp_path):
-    """The same bytes from one process and from two."""
-    model, text = shared("models/stories15M"), shared("data/text/austen_pride.txt")
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if 80 < len(line) < 300][:8]
-    (tmp_path / "corpus.txt").write_text("\n".join(lines))
-    settings = {"model": str(model), "threads": 1, "shard_texts": 2}
-    runs.run(tmp_path / "corpus.txt", tmp_path / "one", **settings)
-    runs.run(tmp_path / "corpus.txt", tmp_path / "two", **settings, workers=2)
-    same_run(tmp_path / "two", tmp_path / "one")
+def test_one_and_two_processes_agree_on_a_real_model(tmp_path):
+    corpus = real_corpus(tmp_path / "corpus.txt", shared("data/text/austen_pride.txt"), 8)
+    settings = {"model": str(shared("models/stories15M")), "threads": 1, "shard_texts": 2}
+    runs.run(corpus, tmp_path / "one", **settings)
+    runs.run(corpus, tmp_path / "two", **settings, workers=2)
+    assert_same_run(tmp_path / "two", tmp_path / "one")

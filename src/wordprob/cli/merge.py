@@ -1,4 +1,4 @@
-"""``wordprob merge``: one table from the shards of a run."""
+"""``wordprob merge``: make one table from the shards of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wordprob.tables.files import FORMATS
 @click.option("--keep", default="all", show_default=True, help="For types: which words count, alphabetic or all.")
 @click.option("--case", default="as-is", show_default=True, help="For types: lower makes The and the one; or as-is.")
 @click.option("--min-count", default=1, show_default=True, help="For types: leave out words seen less often.")
-@click.option("--partial", is_flag=True, help="Take what there is, though the run is not complete.")
+@click.option("--partial", is_flag=True, help="Merge the shards that are done, though the run is not complete.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def merge(
     folder: Path,
@@ -39,7 +39,7 @@ def merge(
     partial: bool,
     force: bool,
 ) -> None:
-    """Put the shards of a run together, without the model and a batch at a time.
+    """Put the shards of a run together in one table. It needs no model, and little memory.
 
     \b
     Examples:
@@ -47,10 +47,10 @@ def merge(
       wordprob merge out --table texts -o perplexity.tsv
       wordprob merge out --table types --case lower --min-count 5 -o types.tsv
     """
+    from wordprob import runs
     from wordprob.analysis.word_types import WordFilter
-    from wordprob.runs import merge as put_together
 
     which = WordFilter(keep, case, min_count)
-    put_together(folder, output, table, format=format_, partial=partial, force=force, which=which)
+    runs.merge(folder, output, table, format=format_, partial=partial, force=force, which=which)
     if sys.stderr.isatty():
         click.echo(f"{table}: {output}", err=True)

@@ -33,6 +33,16 @@ def model_options(function: Function) -> Function:
     return with_options(_collected(function, ModelOptions, "model"), flags)
 
 
+def options_of(options: type[Options], parameter: str) -> Callable[[Function], Function]:
+    """Add the flags of any set of options; the command gets them as one object, under the parameter's name."""
+
+    def decorate(function: Function) -> Function:
+        flags = [_flag(declared) for declared in fields(options)]
+        return with_options(_collected(function, options, parameter), flags)
+
+    return decorate
+
+
 def models_options(function: Function) -> Function:
     """Add the same where several models may be named; they come as ``models``, a list of :class:`ModelOptions`."""
 

@@ -1,4 +1,4 @@
-"""``wordprob status``: how a run stands."""
+"""``wordprob status``: show the status of a run."""
 
 from __future__ import annotations
 
@@ -12,54 +12,60 @@ import click
 if TYPE_CHECKING:
     from wordprob.runs import Status
 
-SHOWN = 5
+MAX_FAILURES_SHOWN = 5
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(folder: Path, as_json: bool) -> None:
-    """Say how a run stands: what is done, left and failed, and who works on it.
+    """Show the status of a run: what is done, what remains, what failed, and which process works on it.
 
     \b
     Examples:
       wordprob status out
       wordprob status out --json
     """
-    from wordprob.runs import status as ask
+    from wordprob import runs
 
-    found = ask(folder)
-    if as_json:
-        facts = {**dataclasses.asdict(found), "complete": found.complete, "perplexity": found.perplexity}
-        click.echo(json.dumps(facts, indent=1, default=str, ensure_ascii=False))
-    else:
-        click.echo(describe(found))
+    run_status = runs.status(folder)
+    if not as_json:
+        click.echo(describe(run_status))
+        return
+    derived = {"complete": run_status.complete, "perplexity": run_status.perplexity}
+    values = {**dataclasses.asdict(run_status), **derived}
+    click.echo(json.dumps(values, indent=1, default=str, ensure_ascii=False))
 
 
-def describe(found: Status) -> str:
-    """Return how a run stands, in a few lines."""
-    left = found.shards - found.done - len(found.failed)
-    bad = sum(found.errors.values())
+def describe(status: Status) -> str:
+    """Return the status of a run in a few lines."""
+    remaining = status.shards - status.done - len(status.failed)
+    not_scorable = sum(status.errors.values())
     lines = [
-        f"run        {found.folder}, model {found.model}: {_condition(found)}",
-        f"shards     {found.done:,} of {found.shards:,} done, {left:,} left, {len(found.failed):,} failed",
-        f"texts      {found.texts:,} of {found.records:,} scored, {bad:,} not scorable",
-        f"words      {found.words:,} ({found.without_value:,} without a value), {found.tokens:,} tokens",
+        f"run        {status.folder}, model {status.model}: {_condition(status)}",
+        f"shards     {status.done:,} of {status.shards:,} done, {remaining:,} left, {len(status.failed):,} failed",
+        f"texts      {status.texts:,} of {status.records:,} scored, {not_scorable:,} not scorable",
+        f"words      {status.words:,} ({status.without_value:,} without a value), {status.tokens:,} tokens",
     ]
-    if found.bits_per_word is not None:
-        lines.append(f"surprise   {found.bits_per_word:.3f} bits a word, perplexity {found.perplexity:.1f}")
-    if bad:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.errors.items())
-        listed = found.folder / "errors.jsonl"
-        lines.append(f"not scored {kinds}: {listed if found.complete and listed.exists() else found.folder / 'errors'}")
-    for shard, reason in list(found.failed.items())[:SHOWN]:
+    if status.bits_per_word is not None:
+        lines.append(f"surprise   {status.bits_per_word:.3f} bits a word, perplexity {status.perplexity:.1f}")
+    if not_scorable:
+        counts = ", ".join(f"{count:,} {problem}" for problem, count in status.errors.items())
+        lines.append(f"not scored {counts}: {_errors_path(status)}")
+    for shard, reason in list(status.failed.items())[:MAX_FAILURES_SHOWN]:
         lines.append(f"failed     shard {shard}: {reason}")
     return "\n".join(lines)
 
 
-def _condition(found: Status) -> str:
-    if found.running is not None:
-        return f"running (process {found.running['pid']} on {found.running['host']} since {found.running['since']})"
-    if found.complete:
+def _errors_path(status: Status) -> Path:
+    """Return where the errors are listed: in one file once a run is complete, by shard before."""
+    collected = status.folder / "errors.jsonl"
+    return collected if status.complete and collected.exists() else status.folder / "errors"
+
+
+def _condition(status: Status) -> str:
+    if status.running is not None:
+        return f"running (process {status.running['pid']} on {status.running['host']} since {status.running['since']})"
+    if status.complete:
         return "complete"
-    return f"stopped; go on with wordprob run --resume {found.folder}"
+    return f"stopped; resume it with wordprob run --resume {status.folder}"

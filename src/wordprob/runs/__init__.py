@@ -1,18 +1,28 @@
-"""Corpus runs: any amount of text into a directory, on one machine or on Ray, killed and resumed at will.
+"""Corpus runs: any amount of text into a folder, on one machine or on Ray; a run that stops can be resumed.
 
 >>> sorted(__all__)[:4]
-['Execution', 'RunProgress', 'RunSettings', 'Status']
+['CorpusOptions', 'Execution', 'Progress', 'RunProgress']
 """
 
 from wordprob.runs.merging import finished, is_run, merge, types
-from wordprob.runs.runner import RunProgress, resume, run
-from wordprob.runs.settings import Execution, RunSettings
+from wordprob.runs.progress import RunProgress
+from wordprob.runs.runner import resume, run
+from wordprob.runs.settings import CorpusOptions, Execution, RunSettings
 from wordprob.runs.status import Status, status
 
+Progress = RunProgress
+"""The shorter name of :class:`RunProgress`."""
+
+Settings = RunSettings
+"""The shorter name of :class:`RunSettings`."""
+
 __all__ = [
+    "CorpusOptions",
     "Execution",
+    "Progress",
     "RunProgress",
     "RunSettings",
+    "Settings",
     "Status",
     "finished",
     "is_run",

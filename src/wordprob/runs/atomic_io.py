@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, after any crash; and a folder that one run has to itself."""
+"""Files that are there whole or not at all, after any crash; and a folder that only one run writes into."""
 
 from __future__ import annotations
 
@@ -14,56 +14,61 @@ from typing import Any
 
 from wordprob.errors import OutputError
 
-ASIDE = ".part"
-LOCK = ".lock"
-FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+PARTIAL_SUFFIX = ".part"
+LOCK_NAME = ".lock"
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+NO_LOCKS_ERRORS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+LOCK_ATTEMPTS = 5
+LOCK_RETRY_SECONDS = 0.1
+LOCK_MAX_BYTES = 4096
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file aside, sync it and rename it; the folder still has to be synced by :func:`sync`."""
-    aside = path.with_name(path.name + ASIDE)
-    with _explained(path):
+    """Write a file beside its place, sync it and rename it; :func:`sync_directories` then makes the rename last."""
+    partial = path.with_name(path.name + PARTIAL_SUFFIX)
+    with _explained_errors(path):
         try:
-            with aside.open("wb") as file:
+            # The order matters: a rename before the sync could leave an empty file under the final name after a crash.
+            with partial.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            aside.replace(path)
+            partial.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
-                aside.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
             raise
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Say of a system's error what it means for a run."""
+def _explained_errors(path: Path) -> Iterator[None]:
+    """Turn an error of the system into one that says what it means for a run."""
     try:
         yield
     except OSError as error:
-        advice = " What is finished is safe; make room, then resume the run." if error.errno in FULL else ""
+        is_full = error.errno in DISK_FULL_ERRORS
+        advice = " What is finished is safe; make room, then resume the run." if is_full else ""
         raise OutputError(f"{path} could not be written: {error.strerror or error}.{advice}") from error
 
 
-def sync(*folders: Path) -> None:
-    """Make renames in folders last."""
-    for folder in folders:
-        with _explained(folder):
-            descriptor = os.open(folder, os.O_RDONLY)
+def sync_directories(*directories: Path) -> None:
+    """Make the renames inside directories last through a crash."""
+    for directory in directories:
+        with _explained_errors(directory):
+            descriptor = os.open(directory, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             except OSError as error:
-                if error.errno != errno.EINVAL:  # a file system that has no such thing for folders
+                if error.errno != errno.EINVAL:  # this file system cannot sync directories
                     raise
             finally:
                 os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON to stay: file and folder are synced."""
+    """Write JSON durably: file and directory are synced."""
     write_durably(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
-    sync(path.parent)
+    sync_directories(path.parent)
 
 
 def read_json(path: Path) -> Any:
@@ -71,9 +76,9 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed run left half-written."""
-    for path in folder.rglob(f"*{ASIDE}"):
+def remove_partial_files(directory: Path) -> None:
+    """Remove the files that a killed run had not finished writing."""
+    for path in directory.rglob(f"*{PARTIAL_SUFFIX}"):
         path.unlink()
 
 
@@ -81,39 +86,38 @@ def sweep(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Have a folder to oneself.
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory, so that no other run writes into it.
 
-    The system lets go of the lock when the process ends, however it ends. Where a file system has no locks, a
-    file with the process's number stands for one; it is stale when that process is gone from this host.
+    The system releases the lock when the process ends, however it ends. On a file system without locks, a file with
+    the number of the process is used instead; it is stale when that process no longer runs on this host.
     """
-    path = folder / LOCK
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise OutputError(f"{folder} cannot be written: {error.strerror}. Choose another place with -o.") from error
+        raise OutputError(f"{directory} cannot be written: {error.strerror}. Choose another folder.") from error
     try:
-        if not _patiently(descriptor):
-            _claim(folder)
+        if not _acquire_with_retries(descriptor):
+            _acquire_by_file(directory)
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(_me()).encode())
+        os.write(descriptor, json.dumps(_this_process()).encode())
         yield
     finally:
         os.close(descriptor)
-        _claimed(folder).unlink(missing_ok=True)
+        _own_lock_file(directory).unlink(missing_ok=True)
 
 
-def _patiently(descriptor: int) -> bool:
-    """Take the lock, a few times over: somebody may just be looking who has it."""
-    for _ in range(4):
+def _acquire_with_retries(descriptor: int) -> bool:
+    """Acquire the lock; try several times, because :func:`lock_holder` holds it for a moment to see whether it can."""
+    for _ in range(LOCK_ATTEMPTS - 1):
         with contextlib.suppress(OutputError):
-            return _flock(descriptor)
-        time.sleep(0.1)
-    return _flock(descriptor)
+            return _acquire(descriptor)
+        time.sleep(LOCK_RETRY_SECONDS)
+    return _acquire(descriptor)
 
 
-def _flock(descriptor: int) -> bool:
-    """Take the system's lock; ``False`` where there is none to take."""
+def _acquire(descriptor: int) -> bool:
+    """Acquire the system's lock; return False where the system has none, and raise if another process holds it."""
     try:
         import fcntl
 
@@ -121,61 +125,62 @@ def _flock(descriptor: int) -> bool:
     except ImportError:
         return False
     except BlockingIOError:
-        raise _taken(os.pread(descriptor, 4096, 0)) from None
+        raise _held_error(_parse_holder(os.pread(descriptor, LOCK_MAX_BYTES, 0))) from None
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in NO_LOCKS_ERRORS:
             raise
         return False
     return True
 
 
-def holder(folder: Path) -> dict[str, Any] | None:
-    """Return who is writing into a folder, or ``None``."""
-    path = folder / LOCK
+def lock_holder(directory: Path) -> dict[str, Any] | None:
+    """Return the process that writes into a directory (``pid``, ``host``, ``since``), or None."""
+    path = directory / LOCK_NAME
     if not path.is_file():
         return None
     descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
     try:
-        _flock(descriptor)
+        _acquire(descriptor)
     except OutputError:
-        return dict(_told(os.pread(descriptor, 4096, 0)))
+        return _parse_holder(os.pread(descriptor, LOCK_MAX_BYTES, 0))
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # which also releases the lock, if it was free
     return None
 
 
-def _me() -> dict[str, Any]:
+def _this_process() -> dict[str, Any]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
 
 
-def _told(data: bytes) -> dict[str, Any]:
+def _parse_holder(data: bytes) -> dict[str, Any]:
+    unknown = {"pid": "?", "host": "?", "since": "?"}
     try:
-        return {"pid": "?", "host": "?", "since": "?", **json.loads(data)}
-    except ValueError:
-        return {"pid": "?", "host": "?", "since": "?"}
+        return {**unknown, **json.loads(data)}
+    except ValueError:  # its process has the lock, but has not written its name yet
+        return unknown
 
 
-def _taken(data: bytes) -> OutputError:
-    who = _told(data)
+def _held_error(holder: dict[str, Any]) -> OutputError:
     return OutputError(
-        f"another run writes into this folder: process {who['pid']} on {who['host']}, since {who['since']}. "
-        "Wait for it, stop it, or choose another folder with -o."
+        f"another run writes into this folder: process {holder['pid']} on {holder['host']}, since {holder['since']}. "
+        "Wait for it, stop it, or choose another folder."
     )
 
 
-def _claimed(folder: Path) -> Path:
-    return folder / f"{LOCK}.{socket.gethostname()}.{os.getpid()}"
+def _own_lock_file(directory: Path) -> Path:
+    return directory / f"{LOCK_NAME}.{socket.gethostname()}.{os.getpid()}"
 
 
-def _claim(folder: Path) -> None:
-    """Stand in for a lock by a file of one's own; others' files count unless their process is gone from this host."""
-    _claimed(folder).touch()
-    for path in folder.glob(f"{LOCK}.*"):
-        host, _, pid = path.name.removeprefix(f"{LOCK}.").rpartition(".")
-        if path == _claimed(folder):
+def _acquire_by_file(directory: Path) -> None:
+    """Create this process's lock file; raise if there is one of another process that may still run."""
+    own = _own_lock_file(directory)
+    own.touch()  # before looking for others, so that of two processes at least one sees the other
+    for path in directory.glob(f"{LOCK_NAME}.*"):
+        host, _, pid = path.name.removeprefix(f"{LOCK_NAME}.").rpartition(".")
+        if path == own:
             continue
         if host == socket.gethostname() and not Path(f"/proc/{pid}").exists():
             path.unlink(missing_ok=True)
             continue
-        _claimed(folder).unlink()
-        raise _taken(json.dumps({"pid": pid, "host": host}).encode())
+        own.unlink()
+        raise _held_error({"pid": pid, "host": host, "since": "?"})

@@ -1,8 +1,7 @@
-"""What a run's folder gives without the model: one table of all words or texts, or statistics by word type."""
+"""What the folder of a run gives without the model: one table of all words or texts, or statistics by word type."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from itertools import chain
@@ -10,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OptionError
-from wordprob.runs.atomic_io import read_json
-from wordprob.runs.run_directory import SCORED, RunDirectory
+from wordprob.runs.run_directory import RunDirectory, sha256
 from wordprob.tables.files import check_output, sidecar, write_whole
-from wordprob.tables.result import WordTable
 from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:
@@ -22,12 +19,12 @@ if TYPE_CHECKING:
     from wordprob.analysis.word_types import WordFilter
 
 TABLES = ("words", "texts", "types")
-ROWS = 1 << 18
-"""Rows of a row group, and in hand at a time."""
+ROWS_PER_GROUP = 1 << 18
+"""Rows of a row group of Parquet, and held in memory at a time."""
 
 
 def is_run(path: str | Path) -> bool:
-    """Say whether a folder is that of a run."""
+    """Return True if a folder is that of a run."""
     return RunDirectory(path).exists
 
 
@@ -41,9 +38,9 @@ def finished(output: str | Path, kind: str = "words", partial: bool = False) -> 
     kind
         ``words`` or ``texts``.
     partial
-        Take what there is, though the run is not complete.
+        Return the files of the shards that are done, though the run is not complete.
     """
-    return [path for path, _ in _checked(RunDirectory(output), kind, partial)]
+    return [path for path, _ in _finished_files(RunDirectory(output), kind, partial)]
 
 
 def merge(
@@ -67,24 +64,24 @@ def merge(
     table
         ``words``; ``texts``, with log p and perplexity of each; or ``types``, the means of each word type.
     partial
-        Take what there is, though the run is not complete.
+        Merge the shards that are done, though the run is not complete.
     which
-        WordFilter words count as types; all of them, as they are, by default.
+        Words that count as types; all of them, as they are, by default.
     """
     path, format = check_output(path, format, force)
-    folder = RunDirectory(output).require()
+    directory = RunDirectory(output).require()
     if table not in TABLES:
         raise OptionError(f"no table of a run is called '{table}'; use {', '.join(TABLES)}.")
     if table == "types":
-        batches: Iterator[Any] = iter([_arrow(types(output, which, partial))])
+        batches: Iterator[Any] = iter([_to_arrow(types(output, which, partial))])
     else:
-        files = _checked(folder, table, partial)
-        batches = _grouped(_read(file, digest) for file, digest in files)
-    metadata = _metadata(folder)
-    write_whole(path, lambda aside: _write(batches, aside, format, metadata))
+        files = _finished_files(directory, table, partial)
+        batches = _in_large_batches(_read_checked(directory, file, digest) for file, digest in files)
+    metadata = directory.metadata()
+    write_whole(path, lambda partial_path: _write(batches, partial_path, format, metadata))
     if format != "parquet":
-        about = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
-        write_whole(sidecar(path), lambda aside: aside.write_text(about, encoding="utf-8"))
+        text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
+        write_whole(sidecar(path), lambda partial_path: partial_path.write_text(text, encoding="utf-8"))
     return path
 
 
@@ -96,75 +93,71 @@ def types(output: str | Path, which: WordFilter | None = None, partial: bool = F
     output
         The folder of the run.
     which
-        WordFilter words count, and which are the same; all of them, as they are, by default.
+        Words that count, and which of them are the same; all of them, as they are, by default.
     partial
-        Take what there is, though the run is not complete.
+        Use the shards that are done, though the run is not complete.
     """
     import numpy as np
 
     from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
 
-    files = finished(output, "words", partial)
     sums = TypeSums(which or WordFilter("all", "as-is", 1))
-    for file in files:
+    for file in finished(output, "words", partial):
         for words, corrected, naive in batches(open_scored(file)):
             sums.add(words, corrected, naive)
-    found, size = sums.table(), UNITS[_metadata(RunDirectory(output))["unit"]]
-    table = found[["word", "length", "count"]].copy()
+    totals = sums.table()
+    nats_per_unit = UNITS[RunDirectory(output).metadata()["unit"]]
+    table = totals[["word", "length", "count"]].copy()
     for name, column in (("surprisal", "corrected"), ("surprisal_naive", "naive")):
-        mean = found[column] / found["count"]
-        variance = (found[f"{column}_squared"] / found["count"] - mean**2).clip(lower=0)
-        table[name], table[f"{name}_sd"] = mean / size, np.sqrt(variance) / size
+        mean = totals[column] / totals["count"]
+        variance = (totals[f"{column}_squared"] / totals["count"] - mean**2).clip(lower=0)
+        table[name] = mean / nats_per_unit
+        table[f"{name}_sd"] = np.sqrt(variance) / nats_per_unit
     return table.sort_values(["count", "word"], ascending=[False, True], ignore_index=True)
 
 
-def _metadata(folder: RunDirectory) -> dict[str, str]:
-    path = folder.path / SCORED
-    return {name: str(value) for name, value in read_json(path).items()} if path.is_file() else {}
-
-
-def _checked(folder: RunDirectory, kind: str, partial: bool) -> list[tuple[Path, str]]:
-    """Return the finished files with their hashes, unless the run is not complete and that matters."""
-    marks = list(folder.require().done().values())
-    of = folder.manifest()["plan"]["shards"]
-    if len(marks) < of and not partial:
+def _finished_files(directory: RunDirectory, kind: str, partial: bool) -> list[tuple[Path, str]]:
+    """Return the finished files with their hashes; raise if the run is not complete and that matters."""
+    marks = list(directory.require().done().values())
+    n_shards = directory.manifest()["plan"]["shards"]
+    if len(marks) < n_shards and not partial:
         raise InputError(
-            f"{folder.path} is not complete: {len(marks)} of {of} shards are done. Go on with wordprob run --resume "
-            f"{folder.path}, or take what there is with --partial."
+            f"{directory.path} is not complete: {len(marks)} of {n_shards} shards are done. Resume the run, or specify "
+            "`partial` to use the shards that are done."
         )
-    digests = {folder.path / name: about["sha256"] for mark in marks for name, about in mark["files"].items()}
-    found = [(path, digests[path]) for path in folder.files(kind, marks)]
-    if not found:
-        raise InputError(f"{folder.path} has no {kind} yet.")
-    return found
+    files = list(directory.files(kind, marks))
+    if not files:
+        raise InputError(f"{directory.path} has no {kind} yet.")
+    return files
 
 
-def _read(path: Path, digest: str) -> Any:
+def _read_checked(directory: RunDirectory, path: Path, digest: str) -> Any:
+    """Read a file of a shard; raise if it is not what was written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != digest:
-        mark = path.parents[1] / "done" / f"{path.stem}.json"
-        raise InputError(f"{path} is damaged. Delete {mark}, then: wordprob run --resume {path.parents[1]}")
+    if sha256(data) != digest:
+        mark = directory.mark_path(path.stem)
+        raise InputError(f"{path} is damaged. Delete {mark}, then resume the run in {directory.path}.")
     return pq.read_table(pa.BufferReader(data)).replace_schema_metadata(None)
 
 
-def _grouped(tables: Iterator[Any]) -> Iterator[Any]:
+def _in_large_batches(tables: Iterator[Any]) -> Iterator[Any]:
     """Put small tables together, so that row groups have a good size."""
     import pyarrow as pa
 
-    held: list[Any] = []
+    batch: list[Any] = []
     for table in tables:
-        held.append(table)
-        if sum(map(len, held)) >= ROWS:
-            yield pa.concat_tables(held)
-            held = []
-    if held:
-        yield pa.concat_tables(held)
+        batch.append(table)
+        if sum(len(held) for held in batch) >= ROWS_PER_GROUP:
+            yield pa.concat_tables(batch)
+            batch = []
+    if batch:
+        yield pa.concat_tables(batch)
 
 
-def _arrow(frame: pd.DataFrame) -> Any:
+def _to_arrow(frame: pd.DataFrame) -> Any:
     import pyarrow as pa
 
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
@@ -173,11 +166,19 @@ def _arrow(frame: pd.DataFrame) -> Any:
 def _write(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, str]) -> None:
     if format == "parquet":
         _write_parquet(batches, path, metadata)
-        return
+    else:
+        _write_text(batches, path, format, metadata)
+
+
+def _write_text(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, str]) -> None:
+    from wordprob.tables.result import WordTable
+
     with path.open("w", encoding="utf-8", newline="") as file:
-        for n, batch in enumerate(batches):
+        for index, batch in enumerate(batches):
             text = WordTable(batch.to_pandas(), batch.slice(0, 0).to_pandas(), metadata).to_text(format)
-            file.write(text if n == 0 or format == "jsonl" else text[text.index("\n") + 1 :])
+            if index > 0 and format != "jsonl":  # the header stands in the file already
+                text = text[text.index("\n") + 1 :]
+            file.write(text)
 
 
 def _write_parquet(batches: Iterator[Any], path: Path, metadata: dict[str, str]) -> None:
@@ -187,4 +188,4 @@ def _write_parquet(batches: Iterator[Any], path: Path, metadata: dict[str, str])
     schema = first.schema.with_metadata({b"wordprob": json.dumps(metadata, ensure_ascii=False).encode()})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in chain([first], batches):
-            writer.write_table(batch.cast(schema), row_group_size=ROWS)
+            writer.write_table(batch.cast(schema), row_group_size=ROWS_PER_GROUP)

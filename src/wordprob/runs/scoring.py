@@ -1,24 +1,24 @@
-"""A shard from records to finished files in memory: the work of one worker, whatever the engine.
+"""One shard, from records to finished files in memory: the work of one worker, whatever the engine.
 
 Workers read and score; they write nothing. What they return is put into the run's folder by the one process that holds
-it.
+its lock.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, WordprobError
-from wordprob.runs.settings import RunSettings
-from wordprob.runs.shards import Cursor, Shard
+from wordprob.models.threads import limited_threads
+from wordprob.runs.progress import ShardCallback
+from wordprob.runs.settings import Execution, RunSettings
+from wordprob.runs.shards import Shard, ShardReader
 from wordprob.sources import Record, Source
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from wordprob.scoring.scorer import Scorer
     from wordprob.tables.result import WordTable
 
-STRINGS = frozenset({"text_id", "word", "note"})
+STRING_COLUMNS = frozenset({"text_id", "word", "note"})
 """Columns that hold text in every shard; the others hold numbers."""
 
-ShardProgress = Callable[[int], None]
+REASON_CHARACTERS = 300
+"""The longest reason that is kept of an error."""
 
 
 @dataclass(frozen=True)
@@ -39,162 +40,230 @@ class RunWork:
 
     settings: RunSettings
     sources: Sequence[Source]
-    strict: bool = False
+    execution: Execution = field(default_factory=Execution)
 
 
 @dataclass(frozen=True)
 class ShardResult:
-    """A finished shard: its files as bytes, and what is in them."""
+    """A finished shard: its files as bytes, and what is in them.
+
+    Attributes
+    ----------
+    files
+        The bytes of ``words``, ``texts`` and ``errors``; one that would be empty is left out.
+    summary
+        The shard's number, size and key, and counts of what came out; it goes into the shard's mark.
+    metadata
+        What the words were scored with.
+    """
 
     files: Mapping[str, bytes]
-    """By kind: ``words``, ``texts``, ``errors``; a kind that would be empty is left out."""
-    facts: Mapping[str, Any]
+    summary: Mapping[str, Any]
     metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a shard: a part, a failure of this shard alone, or a reason to stop the run."""
+class ShardOutcome:
+    """What became of a shard: a result, a failure of this shard alone, or an error that stops the run."""
 
     shard: int
-    part: ShardResult | None = None
+    result: ShardResult | None = None
     failure: str = ""
-    stop: WordprobError | None = None
+    fatal_error: WordprobError | None = None
 
 
-@dataclass
-class _Scored:
-    tables: list[WordTable] = field(default_factory=list)
-    problems: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """By the place of the record in its shard: the kind of trouble, and the reason."""
-    broken: int = 0
-    """Texts on which the scorer broke, rather than said no."""
+@dataclass(frozen=True)
+class Problem:
+    """Why a text has no scores: the kind of problem, as ``errors.jsonl`` names it, and the reason."""
+
+    kind: str
+    reason: str
+    unexpected: bool = False
+    """Whether the scorer broke, rather than refused the text."""
 
 
-class Worker:
-    """Scores shards with a model that is loaded once, when the first shard is there."""
+ProblemsByIndex = dict[int, Problem]
+"""The problems of a shard, by the index of the record."""
+
+
+class ShardScorer:
+    """Scores shards with a model that is loaded once, for the first shard that has texts."""
 
     def __init__(self, work: RunWork) -> None:
         self._work = work
-        self._cursor = Cursor(work.sources, work.settings.reading)
+        self._reader = ShardReader(work.sources, work.settings.read_options)
         self._scorer: Scorer | None = None
 
-    def attempt(self, shard: Shard, tick: ShardProgress | None = None) -> Outcome:
-        """Score a shard; what goes wrong becomes part of the outcome."""
+    def attempt(self, shard: Shard, on_texts_done: ShardCallback | None = None) -> ShardOutcome:
+        """Score a shard; errors become part of the outcome."""
         try:
-            return Outcome(shard.shard, self.score(shard, tick))
+            return ShardOutcome(shard.shard, self.score(shard, on_texts_done))
         except WordprobError as error:
-            return Outcome(shard.shard, stop=error)
+            return ShardOutcome(shard.shard, fatal_error=error)
         except Exception as error:  # a shard may fail in any way; the others go on
-            return Outcome(shard.shard, failure=_describe(error))
+            return ShardOutcome(shard.shard, failure=_describe(error))
 
-    def score(self, shard: Shard, tick: ShardProgress | None = None) -> ShardResult:
-        """Return the shard's part."""
-        begin = time.perf_counter()
-        records = self._cursor.take(shard)
-        wrong = {n: found for n, record in enumerate(records) if (found := self._inspect(record)) is not None}
-        self._be_strict(records, wrong)
-        good = [n for n in range(len(records)) if n not in wrong]
-        scored = self._score(records, good, tick)
-        if scored.broken > 1 and len(scored.problems) == len(good):
-            raise RuntimeError(f"none of its {len(good)} texts can be scored: {scored.problems[good[0]][1]}")
-        self._be_strict(records, scored.problems)
-        problems = {n: (records[n], *trouble) for n, trouble in sorted({**wrong, **scored.problems}.items())}
-        return _part(shard, scored.tables, problems, time.perf_counter() - begin)
+    def score(self, shard: Shard, on_texts_done: ShardCallback | None = None) -> ShardResult:
+        """Return the shard's files and summary."""
+        start = time.perf_counter()
+        records = self._reader.read(shard)
+        unreadable = self._inspect_all(records)
+        self._stop_if_strict(records, unreadable)
+        readable = [index for index in range(len(records)) if index not in unreadable]
+        tables, unscorable = self._score_records(records, readable, on_texts_done)
+        _check_not_all_broken(readable, unscorable)
+        self._stop_if_strict(records, unscorable)
+        errors = [_error_line(records[index], problem) for index, problem in sorted((unreadable | unscorable).items())]
+        return make_result(shard, tables, errors, time.perf_counter() - start)
 
-    def _inspect(self, record: Record) -> tuple[str, str] | None:
-        """Say what is wrong with a record before it meets the model."""
-        most = self._work.settings.max_characters
+    # --- before the model ---
+
+    def _inspect_all(self, records: Sequence[Record]) -> ProblemsByIndex:
+        problems = {}
+        for index, record in enumerate(records):
+            problem = self._inspect(record)
+            if problem is not None:
+                problems[index] = problem
+        return problems
+
+    def _inspect(self, record: Record) -> Problem | None:
+        """Return what is wrong with a record before the model sees it."""
+        max_characters = self._work.settings.corpus.max_characters
         if record.problem:
-            return record.problem, record.reason
+            return Problem(record.problem, record.reason)
         if not record.text or record.text.isspace():
-            return "empty", "the text is empty"
+            return Problem("empty", "the text is empty")
         if "\0" in record.text:
-            return "nul", f"character {record.text.index(chr(0))} is a NUL; the file is damaged, or not text"
-        if len(record.text) > most:
-            count = len(record.text)
-            return "too long", f"{count} characters, more than {most}; raise --max-characters to take it"
+            index = record.text.index("\0")
+            return Problem("nul", f"character {index} is a NUL; the file is damaged, or not text")
+        if len(record.text) > max_characters:
+            length = len(record.text)
+            reason = f"{length} characters, more than {max_characters}; raise max_characters to score it"
+            return Problem("too long", reason)
         return None
 
-    def _be_strict(self, records: Sequence[Record], problems: Mapping[int, tuple[str, str]]) -> None:
-        if self._work.strict and problems:
+    def _stop_if_strict(self, records: Sequence[Record], problems: ProblemsByIndex) -> None:
+        if self._work.execution.strict and problems:
             first = min(problems)
-            raise InputError(f"{records[first].id}: {problems[first][1]}. The run is strict, so it stops here.")
+            raise InputError(f"{records[first].id}: {problems[first].reason}. The run is strict, so it stops here.")
 
-    def _score(self, records: Sequence[Record], chosen: Sequence[int], tick: ShardProgress | None) -> _Scored:
-        """Score the chosen records; in halves where the scorer refuses, until the texts to blame are found."""
+    # --- scoring ---
+
+    def _score_records(
+        self, records: Sequence[Record], chosen: Sequence[int], on_texts_done: ShardCallback | None
+    ) -> tuple[list[WordTable], ProblemsByIndex]:
+        """Score the chosen records; where the scorer raises, try halves, until the texts at fault are found."""
         if not chosen:
-            return _Scored()
-        scorer, settings = self._open(), self._work.settings
+            return [], {}
+        scorer = self._open_scorer()
         try:
-            table = scorer.score(
-                [records[n].text for n in chosen],
-                settings.words,
-                unit=settings.unit,
-                ids=[records[n].id for n in chosen],
-                min_context=settings.min_context,
-                progress=None if tick is None else lambda done, _: tick(done),
-            )
-            return _Scored([table])
-        except (MemoryError, OSError):
+            return [self._score_together(scorer, [records[index] for index in chosen], on_texts_done)], {}
+        except (MemoryError, OSError):  # the machine's fault, not the texts'
             raise
         except Exception as error:  # a tokeniser may raise anything
             if len(chosen) == 1:
-                return _Scored([], {chosen[0]: ("scoring", _describe(error))}, not isinstance(error, WordprobError))
+                unexpected = not isinstance(error, WordprobError)
+                return [], {chosen[0]: Problem("scoring", _describe(error), unexpected)}
         middle = len(chosen) // 2
-        left, right = (self._score(records, part, None) for part in (chosen[:middle], chosen[middle:]))
-        return _Scored(left.tables + right.tables, left.problems | right.problems, left.broken + right.broken)
+        first_tables, first_problems = self._score_records(records, chosen[:middle], None)
+        second_tables, second_problems = self._score_records(records, chosen[middle:], None)
+        return first_tables + second_tables, first_problems | second_problems
 
-    def _open(self) -> Scorer:
+    def _score_together(
+        self, scorer: Scorer, records: Sequence[Record], on_texts_done: ShardCallback | None
+    ) -> WordTable:
+        options = self._work.settings.scoring
+        with limited_threads(self._work.settings.threads):
+            return scorer.score(
+                [record.text for record in records],
+                str(options.words),
+                unit=options.unit,
+                ids=[record.id for record in records],
+                min_context=options.min_context,
+                extras=options.extras,
+                readers=self._work.execution.readers,
+                progress=None if on_texts_done is None else lambda done, _: on_texts_done(done),
+            )
+
+    def _open_scorer(self) -> Scorer:
         if self._scorer is None:
             from wordprob.scoring.loading import load
 
-            self._scorer = load(**self._work.settings.model_options)
-            if "torch" in sys.modules:
-                sys.modules["torch"].set_num_threads(self._work.settings.threads)
+            self._scorer = load(**self._work.settings.model.to_dict())
         return self._scorer
 
 
+def _check_not_all_broken(readable: Sequence[int], unscorable: ProblemsByIndex) -> None:
+    """Raise if no text could be scored and the scorer broke on several: that is a fault of the machine."""
+    broken = sum(problem.unexpected for problem in unscorable.values())
+    if broken > 1 and len(unscorable) == len(readable):
+        first = unscorable[readable[0]]
+        raise RuntimeError(f"none of its {len(readable)} texts can be scored: {first.reason}")
+
+
 def _describe(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:300]
+    """Return an error in one line; with its type, unless it is one of ours, which speak for themselves."""
+    text = " ".join(str(error).split())[:REASON_CHARACTERS]
     return text if isinstance(error, WordprobError) else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _error_line(record: Record, problem: Problem) -> dict[str, Any]:
+    return {
+        "text_id": record.id,
+        "source": record.source,
+        "record": record.number,
+        "problem": problem.kind,
+        "reason": problem.reason,
+    }
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
-Problems = Mapping[int, tuple[Record, str, str]]
 
+def make_result(
+    shard: Shard, tables: Sequence[WordTable], errors: Sequence[Mapping[str, Any]], seconds: float
+) -> ShardResult:
+    """Return the files of a shard and its summary.
 
-def _part(shard: Shard, tables: Sequence[WordTable], problems: Problems, seconds: float) -> ShardResult:
+    Parameters
+    ----------
+    shard
+        The shard.
+    tables
+        Its scored words, in the order of its texts.
+    errors
+        A line of ``errors.jsonl`` for each text that could not be scored.
+    seconds
+        How long it took.
+    """
     import pandas as pd
 
-    metadata = {**tables[0].metadata} if tables else {}
-    words = pd.concat([table.to_pandas() for table in tables], ignore_index=True) if tables else pd.DataFrame()
-    texts = pd.concat([table.texts() for table in tables], ignore_index=True) if tables else pd.DataFrame()
+    words = texts = pd.DataFrame()
+    metadata: dict[str, str] = {}
+    if tables:
+        words = pd.concat([table.to_pandas() for table in tables], ignore_index=True)
+        texts = pd.concat([table.texts() for table in tables], ignore_index=True)
+        metadata = dict(tables[0].metadata)
     files = {name: to_parquet(frame, metadata) for name, frame in (("words", words), ("texts", texts)) if len(frame)}
-    if problems:
-        lines = [json.dumps(_error(*problem), ensure_ascii=False) + "\n" for problem in problems.values()]
+    if errors:
+        lines = [json.dumps(error, ensure_ascii=False) + "\n" for error in errors]
         files["errors"] = "".join(lines).encode("utf-8", "replace")
-    facts = {"shard": shard.shard, "key": shard.key, "records": shard.records, "characters": shard.characters}
-    return ShardResult(files, {**facts, **_facts(words, texts, problems), "seconds": round(seconds, 3)}, metadata)
+    size = {"shard": shard.shard, "key": shard.key, "records": shard.records, "characters": shard.characters}
+    counts = _count(words, texts, [error["problem"] for error in errors])
+    return ShardResult(files, {**size, **counts, "seconds": round(seconds, 3)}, metadata)
 
 
-def _error(record: Record, problem: str, reason: str) -> dict[str, Any]:
-    where = {"source": record.source, "record": record.number}
-    return {"text_id": record.id, **where, "problem": problem, "reason": reason}
-
-
-def _facts(words: pd.DataFrame, texts: pd.DataFrame, problems: Problems) -> dict[str, Any]:
-    """Return what a summary needs, so that it need not open the files."""
-    known = texts[texts["log_prob_words"].map(math.isfinite)] if len(texts) else texts
+def _count(words: pd.DataFrame, texts: pd.DataFrame, problems: Sequence[str]) -> dict[str, Any]:
+    """Return what the status of a run needs, so that it need not open the files."""
+    measured = texts[texts["log_prob_words"].map(math.isfinite)] if len(texts) else texts
     return {
         "texts": len(texts),
         "words": len(words),
         "tokens": int(texts["n_tokens"].sum()) if len(texts) else 0,
         "without_value": int(words["surprisal"].isna().sum()) if len(words) else 0,
-        "measured_words": int(known["n_words"].sum()) if len(known) else 0,
-        "log_prob_words": float(known["log_prob_words"].sum()) if len(known) else 0.0,
-        "errors": dict(Counter(problem for _, problem, _ in problems.values())),
+        "measured_words": int(measured["n_words"].sum()) if len(measured) else 0,
+        "log_prob_words": float(measured["log_prob_words"].sum()) if len(measured) else 0.0,
+        "errors": dict(Counter(problems)),
     }
 
 
@@ -203,22 +272,18 @@ def to_parquet(frame: pd.DataFrame, metadata: Mapping[str, str]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    fields = [pa.field(name, _type(frame[name].dtype.kind, name)) for name in frame.columns]
-    kept = {b"wordprob": json.dumps(dict(metadata), ensure_ascii=False).encode()}
-    table = pa.Table.from_pandas(frame, pa.schema(fields), preserve_index=False).replace_schema_metadata(kept)
+    fields = [pa.field(name, _column_type(frame[name].dtype.kind, name)) for name in frame.columns]
+    table_metadata = {b"wordprob": json.dumps(dict(metadata), ensure_ascii=False).encode()}
+    table = pa.Table.from_pandas(frame, pa.schema(fields), preserve_index=False).replace_schema_metadata(table_metadata)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue())
 
 
-def _type(kind: str, name: str) -> Any:
+def _column_type(dtype_kind: str, name: str) -> Any:
     import pyarrow as pa
 
-    if name in STRINGS or kind not in "iufb":
+    if name in STRING_COLUMNS:
         return pa.string()
-    return {"i": pa.int64(), "u": pa.int64(), "f": pa.float64(), "b": pa.bool_()}[kind]
-
-
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of bytes."""
-    return hashlib.sha256(data).hexdigest()
+    types = {"i": pa.int64(), "u": pa.int64(), "f": pa.float64(), "b": pa.bool_()}
+    return types.get(dtype_kind, pa.string())

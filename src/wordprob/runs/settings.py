@@ -1,102 +1,142 @@
-"""What a run is asked to do, checked at the door: what decides its numbers, and what only decides how it gets there."""
+"""The settings of a run: what decides its numbers, and how it is executed.
+
+>>> RunSettings.from_dict({"model": "exact:bow", "unit": "nats"}).scoring.unit
+'nats'
+>>> RunSettings.from_dict({"shard_text": 10})
+Traceback (most recent call last):
+wordprob.errors.OptionError: no setting of a run is called 'shard_text'. Did you mean shard_texts or shard_characters?
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from wordprob.core.words import define
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.models import resolve
-from wordprob.options import DEFAULT_MODEL
-from wordprob.sources import ReadOptions
-from wordprob.tables.schema import unit_size
+from wordprob.options import ModelOptions, Options, ScoringOptions, option
+
+if TYPE_CHECKING:
+    from wordprob.sources import ReadOptions
 
 ENGINES = ("local", "ray")
 
 
+def _option_of(options: type[Options], name: str) -> Any:
+    """Declare an option as another set of options declares it."""
+    declared = next(field for field in fields(options) if field.name == name)
+    return field(default=declared.default, metadata=declared.metadata)
+
+
+# --- what decides the numbers ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CorpusOptions(Options):
+    """How a corpus is read and cut into shards."""
+
+    what: ClassVar[str] = "setting of a run"
+
+    text_column: str = option("text", "Column of the texts, in tables.")
+    id_column: str | None = option(
+        None, "Column of the ids; by default an id is the file's name and the record's number."
+    )
+    whole_file: bool = option(False, "Take each text file as one text, not one text a line.")
+    max_characters: int = option(1_000_000, "Longer texts are not scored.", minimum=1)
+    shard_texts: int = option(2000, "Texts in a shard, at most.", minimum=1)
+    shard_characters: int = option(250_000, "A shard with this many characters is full.", minimum=1)
+    threads: int | None = option(
+        None, "Processor threads of each worker; by default the cores divided by the workers.", minimum=1
+    )
+
+
 @dataclass(frozen=True)
 class RunSettings:
-    """What decides the numbers; it goes into the manifest, and a run goes on only under the same.
+    """What decides the numbers of a run; it goes into the manifest, and a run is resumed only with the same settings.
+
+    The manifest and :func:`wordprob.runs.run` have all settings side by side, under their own names.
 
     Attributes
     ----------
-    model, bos, device, dtype, compile, revision, trust_remote_code
-        As for :func:`wordprob.load`.
-    words, unit, min_context
-        As for :meth:`wordprob.Scorer.score`.
-    text_column, id_column, whole_file
-        How inputs are read.
-    max_characters
-        Longer texts are not scored.
-    shard_texts, shard_characters
-        A shard is full when it has so many texts or characters.
-    threads
-        Processor threads of each worker. Sums over several threads may differ in their last digits, so the number is
-        part of what decides them.
+    model
+        Which model, as for :func:`wordprob.load`.
+    scoring
+        Words, unit and columns, as for :meth:`wordprob.Scorer.score`. Its ``readers`` is not used: see
+        :class:`Execution`.
+    corpus
+        How inputs are read and cut into shards, and the threads of each worker: sums over several threads may differ
+        in their last digits.
     """
 
-    model: str = DEFAULT_MODEL
-    bos: str | int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    compile: bool = False
-    revision: str | None = None
-    trust_remote_code: bool = False
-    words: str = "whitespace"
-    unit: str = "bits"
-    min_context: int | None = None
-    text_column: str = "text"
-    id_column: str | None = None
-    whole_file: bool = False
-    max_characters: int = 1_000_000
-    shard_texts: int = 2000
-    shard_characters: int = 250_000
-    threads: int = 1
+    model: ModelOptions = field(default_factory=ModelOptions)
+    scoring: ScoringOptions = field(default_factory=ScoringOptions)
+    corpus: CorpusOptions = field(default_factory=CorpusOptions)
 
     def __post_init__(self) -> None:
-        define(self.words)
-        unit_size(self.unit)
-        resolve(self.model)
-        for name in ("max_characters", "shard_texts", "shard_characters", "threads"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{_option(name)} is {getattr(self, name)}; it must be at least 1.")
+        _check_words(self.scoring.words)
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> RunSettings:
-        """Make settings from names and values; unknown names are told."""
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise OptionError(f"no setting of a run is called '{name}'. {did_you_mean(name, known)}")
-        return cls(**given)
+    def from_dict(cls, values: Mapping[str, Any]) -> RunSettings:
+        """Make settings from names and values; those that are not given have their defaults."""
+        names = list(cls().to_dict())
+        for name in values:
+            if name not in names:
+                raise OptionError(f"no setting of a run is called '{name}'. {did_you_mean(name, names)}")
+        return cls(ModelOptions.pick(values), ScoringOptions.pick(values), CorpusOptions.pick(values))
 
-    def at_home(self) -> RunSettings:
-        """Return the same with a model's path that holds from any directory."""
-        path = Path(resolve(self.model)[1]).expanduser()
-        return replace(self, model=str(path.resolve())) if path.exists() else self
+    def to_dict(self) -> dict[str, Any]:
+        """Return the names and values of all settings, with lists for tuples, as JSON has them."""
+        values = {**self.model.to_dict(), **self.scoring.to_dict(), **self.corpus.to_dict()}
+        del values["readers"]  # decides no number, so it may change from one start to the next
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @property
-    def reading(self) -> ReadOptions:
+    def threads(self) -> int:
+        """Processor threads of each worker; 1 unless a number is set."""
+        return self.corpus.threads or 1
+
+    @property
+    def read_options(self) -> ReadOptions:
         """How records are read."""
-        return ReadOptions(self.text_column, self.id_column, self.max_characters)
+        from wordprob.sources import ReadOptions
 
-    @property
-    def model_options(self) -> dict[str, Any]:
-        """What :func:`wordprob.load` is called with."""
-        names = ("model", "bos", "device", "dtype", "compile", "revision", "trust_remote_code")
-        return {name: getattr(self, name) for name in names}
+        return ReadOptions(self.corpus.text_column, self.corpus.id_column, self.corpus.max_characters)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return names and values."""
-        return asdict(self)
+    def with_absolute_model_path(self) -> RunSettings:
+        """Return the same settings with a model's path that is valid from any directory."""
+        from wordprob.models import resolve
+
+        path = Path(resolve(self.model.model)[1]).expanduser()
+        if not path.exists():
+            return self
+        return replace(self, model=replace(self.model, model=str(path.resolve())))
+
+    def with_revision(self, revision: str | None) -> RunSettings:
+        """Return the same settings with another revision of the model."""
+        return replace(self, model=replace(self.model, revision=revision))
+
+
+def _check_words(words: object) -> None:
+    """Raise, unless these are words that a manifest can name and that hold for any text."""
+    allowed = "use whitespace, punctuation or regex:PATTERN"
+    if not isinstance(words, str):
+        raise OptionError(f"a run writes its word definition into its manifest, so it must have a name; {allowed}.")
+    if words.startswith("list:"):
+        raise OptionError(
+            f"words is '{words}', but a list has the words of a few known texts, in their order, and a run finds the "
+            f"words of any text by a rule; {allowed}. To score texts whose words are listed, use `wordprob score`, or "
+            "Scorer.score from Python."
+        )
+
+
+# --- how a run is executed -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Execution:
-    """How a run gets there; it may change from one start to the next.
+class Execution(Options):
+    """How a run is executed; this may change from one start to the next.
 
     Attributes
     ----------
@@ -110,30 +150,38 @@ class Execution:
         Stop at the first text that cannot be scored.
     ray_address
         A Ray cluster to join; without one, Ray starts on this machine, unless ``RAY_ADDRESS`` names a cluster.
+    readers
+        Processes of each worker that do everything except run the model, as for :meth:`wordprob.Scorer.score`.
     """
 
-    engine: str = "local"
-    workers: int = 1
-    gpus_per_worker: float = 0.0
-    strict: bool = False
-    ray_address: str | None = None
+    what: ClassVar[str] = "option of a run"
+
+    engine: str = option(
+        "local", "What does the work: processes on this machine, or Ray.", noun="engine", choices=ENGINES
+    )
+    workers: int = option(1, "Copies of the model.", minimum=1)
+    gpus_per_worker: float = option(
+        0.0,
+        "GPUs of each worker; 0.5 lets two workers share one.",
+        check="wordprob.runs.settings:check_gpus_per_worker",
+    )
+    strict: bool = option(False, "Stop at the first text that cannot be scored.")
+    ray_address: str | None = option(None, "A Ray cluster to join, for example auto; otherwise Ray starts here.")
+    readers: int | None = _option_of(ScoringOptions, "readers")
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise OptionError(f"no engine is called '{self.engine}'; use {' or '.join(ENGINES)}.")
-        if self.workers < 1:
-            raise OptionError(f"--workers is {self.workers}; it must be at least 1.")
-        if self.gpus_per_worker < 0 or (self.gpus_per_worker > 1 and self.gpus_per_worker % 1):
-            raise OptionError(f"--gpus-per-worker is {self.gpus_per_worker:g}; use a fraction, or a whole number.")
+        super().__post_init__()
         if self.ray_address is not None and self.engine != "ray":
-            raise OptionError("--ray-address is for --engine ray.")
+            raise OptionError(f"ray_address is '{self.ray_address}', but the engine is {self.engine}; use engine ray.")
+
+
+def check_gpus_per_worker(count: float) -> None:
+    """Raise, unless a worker can have this many GPUs."""
+    if count < 0 or (count > 1 and count % 1):
+        raise OptionError(f"gpus_per_worker is {count:g}; use a fraction below 1, or a whole number.")
 
 
 def default_threads(workers: int) -> int:
-    """Return the threads of each worker when the machine's cores are shared out."""
+    """Return the threads of each worker when the machine's cores are divided among the workers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // workers)
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""A corpus cut into shards: contiguous ranges of records, found once, while the records stream by."""
+"""A corpus cut into shards: contiguous ranges of records, found once, while the records are streamed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 
 from wordprob.errors import InputError
 from wordprob.runs.settings import RunSettings
@@ -14,7 +15,7 @@ from wordprob.sources import ReadOptions, Record, Source, read
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A range of records, which may reach over several sources.
+    """A range of records, which may extend over several sources.
 
     Attributes
     ----------
@@ -25,7 +26,7 @@ class Shard:
     records, characters
         Its size.
     key
-        Told from all its ids and texts; another text has another key.
+        A hash of all its ids and texts; another text has another key.
     """
 
     shard: int
@@ -41,109 +42,130 @@ class Shard:
         return json.dumps(asdict(self)) + "\n"
 
 
-class Key:
-    """Sums up records in a short string."""
+class ContentKey:
+    """A hash of records."""
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=12)
 
     def add(self, record: Record) -> None:
-        """Take a record in."""
-        told = f"{len(record.id)}:{len(record.text)}:{record.id}{record.text}{record.problem}"
-        self._hash.update(told.encode("utf-8", "surrogatepass"))
+        """Add a record; the lengths keep apart records that would read the same when joined."""
+        content = f"{len(record.id)}:{len(record.text)}:{record.id}{record.text}{record.problem}"
+        self._hash.update(content.encode("utf-8", "surrogatepass"))
 
     def __str__(self) -> str:
         return self._hash.hexdigest()
 
 
-def cut(
-    sources: Sequence[Source], settings: RunSettings, seen: Callable[[Record], None] = lambda _: None
+# --- making shards ---------------------------------------------------------------------------------------------------
+
+
+def cut_into_shards(
+    sources: Sequence[Source], settings: RunSettings, on_record: Callable[[Record], None] | None = None
 ) -> Iterator[Shard]:
-    """Yield the shards of a corpus; ``seen`` is shown every record."""
-    count, shard = 0, _Open(0, 0, 0)
-    for n, source in enumerate(sources):
-        shard = shard if shard.records else _Open(n, 0, 0)
-        for record, offset in read(source, settings.reading):
-            seen(record)
-            shard.add(record)
-            if shard.records >= settings.shard_texts or shard.characters >= settings.shard_characters:
-                yield shard.close(count)
-                count, shard = count + 1, _Open(n, record.number, offset)
-    if shard.records:
-        yield shard.close(count)
+    """Yield the shards of a corpus; ``on_record`` is called with every record."""
+    corpus = settings.corpus
+    count = 0
+    growing = _GrowingShard(0, 0, 0)
+    for index, source in enumerate(sources):
+        if not growing.records:  # begin in this source, not at the end of the one before
+            growing = _GrowingShard(index, 0, 0)
+        for record, end_offset in read(source, settings.read_options):
+            if on_record is not None:
+                on_record(record)
+            growing.add(record)
+            if growing.records >= corpus.shard_texts or growing.characters >= corpus.shard_characters:
+                yield growing.finish(count)
+                count += 1
+                growing = _GrowingShard(index, record.number, end_offset)
+    if growing.records:
+        yield growing.finish(count)
 
 
-class _Open:
-    """A shard that still grows."""
+class _GrowingShard:
+    """A shard to which records are still added."""
 
     def __init__(self, source: int, number: int, offset: int) -> None:
-        self._begin = (source, number, offset)
-        self.records = self.characters = 0
-        self._key = Key()
+        self._source = source
+        self._number = number
+        self._offset = offset
+        self._key = ContentKey()
+        self.records = 0
+        self.characters = 0
 
     def add(self, record: Record) -> None:
         self.records += 1
         self.characters += len(record.text)
         self._key.add(record)
 
-    def close(self, shard: int) -> Shard:
-        return Shard(shard, *self._begin, self.records, self.characters, str(self._key))
+    def finish(self, shard: int) -> Shard:
+        key = str(self._key)
+        return Shard(shard, self._source, self._number, self._offset, self.records, self.characters, key)
 
 
-class Cursor:
-    """Reads the records of shards, and reads on from where it stands when the next shard lies ahead.
+def parse_plan(lines: Iterable[str]) -> list[Shard]:
+    """Read shards back from their lines of JSON."""
+    return [Shard(**json.loads(line)) for line in lines]
 
-    What is compressed can only be read from its beginning; a worker that is given shards in order reads it once.
+
+# --- reading shards --------------------------------------------------------------------------------------------------
+
+
+class ShardReader:
+    """Reads the records of shards; continues from its position when the next shard lies ahead.
+
+    A compressed file can only be read from its beginning; a worker that gets its shards in order reads it once.
     """
 
-    def __init__(self, sources: Sequence[Source], how: ReadOptions) -> None:
-        self._sources, self._how = sources, how
-        self._source, self._number = -1, 0
+    def __init__(self, sources: Sequence[Source], options: ReadOptions) -> None:
+        self._sources = sources
+        self._options = options
+        self._source = -1
+        self._number = 0
+        """How many records of the source have been read."""
         self._records: Iterator[tuple[Record, int]] = iter(())
 
-    def take(self, shard: Shard) -> list[Record]:
-        """Return the records of a shard, or say that the corpus is no longer what it was."""
-        self._go(shard)
-        found = [record for _, record in zip(range(shard.records), self._onwards(), strict=False)]
-        key = Key()
-        for record in found:
+    def read(self, shard: Shard) -> list[Record]:
+        """Return the records of a shard; raise if the corpus is no longer what it was when the run was planned."""
+        self._seek(shard)
+        records = list(islice(self._remaining_records(), shard.records))
+        key = ContentKey()
+        for record in records:
             key.add(record)
-        if len(found) != shard.records or str(key) != shard.key:
-            name = self._sources[shard.source].path
+        if len(records) != shard.records or str(key) != shard.key:
             raise InputError(
-                f"{name} is not what it was when the run was planned (shard {shard.shard} differs). Put the old input "
-                "back, or begin a new run in another folder."
+                f"{self._sources[shard.source].path} is not what it was when the run was planned (shard {shard.shard} "
+                "differs). Restore the input, or begin a new run in another folder."
             )
-        return found
+        return records
 
-    def _go(self, shard: Shard) -> None:
-        ahead = self._source == shard.source and self._number <= shard.number
-        if ahead and (self._number == shard.number or not shard.offset):
-            while self._number < shard.number and self._next() is not None:
-                pass
-        else:
+    def _seek(self, shard: Shard) -> None:
+        """Go to the beginning of a shard, by reading on where that is possible and its byte offset is not known."""
+        is_ahead = self._source == shard.source and self._number <= shard.number
+        if not is_ahead or (shard.offset and self._number != shard.number):
             self._open(shard.source, shard.number, shard.offset)
+            return
+        while self._number < shard.number and self._next_in_source() is not None:
+            pass
 
     def _open(self, source: int, number: int = 0, offset: int = 0) -> None:
-        self._source, self._number = source, number
-        self._records = read(self._sources[source], self._how, number, offset)
+        self._source = source
+        self._number = number
+        self._records = read(self._sources[source], self._options, number, offset)
 
-    def _next(self) -> Record | None:
-        place = next(self._records, None)
-        if place is not None:
-            self._number = place[0].number
-        return None if place is None else place[0]
+    def _next_in_source(self) -> Record | None:
+        record, _ = next(self._records, (None, 0))
+        if record is not None:
+            self._number = record.number
+        return record
 
-    def _onwards(self) -> Iterator[Record]:
+    def _remaining_records(self) -> Iterator[Record]:
+        """Yield the records from this position to the end of the last source."""
         while True:
-            if (record := self._next()) is not None:
+            record = self._next_in_source()
+            if record is not None:
                 yield record
             elif self._source + 1 < len(self._sources):
                 self._open(self._source + 1)
             else:
                 return
-
-
-def read_plan(lines: Iterable[str]) -> list[Shard]:
-    """Read shards back from their lines."""
-    return [Shard(**json.loads(line)) for line in lines]

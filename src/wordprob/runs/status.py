@@ -1,4 +1,4 @@
-"""How a run stands, told from its folder alone."""
+"""The status of a run, read from its folder alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordprob.runs.atomic_io import holder
+from wordprob.runs.atomic_io import lock_holder
 from wordprob.runs.run_directory import RunDirectory
 from wordprob.tables.schema import UNITS
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a run stands.
+    """The status of a run.
 
     Attributes
     ----------
@@ -23,13 +23,13 @@ class Status:
     shards, done, failed
         Shards in all and done, and the reasons of those that failed, by number.
     records, texts, errors
-        Texts in all, scored, and not scorable (by kind of trouble).
+        Texts in all, scored, and not scorable (by kind of problem).
     words, without_value, tokens
         What was scored.
     bits_per_word, perplexity
         Of all words of texts that have a probability; ``None`` before there are any.
     running
-        Who is writing into the folder, if anybody: ``pid``, ``host``, ``since``.
+        The process that writes into the folder, if there is one: ``pid``, ``host``, ``since``.
     """
 
     folder: Path
@@ -58,28 +58,37 @@ class Status:
 
 
 def status(output: str | Path) -> Status:
-    """Say how a run stands: what is done, left and failed."""
-    folder = RunDirectory(output).require()
-    manifest, done = folder.manifest(), folder.done()
+    """Return the status of a run: what is done, what remains and what failed.
+
+    Parameters
+    ----------
+    output
+        The folder of the run.
+    """
+    directory = RunDirectory(output).require()
+    manifest = directory.manifest()
+    done = directory.done()
     errors: Counter[str] = Counter()
-    sums: Counter[str] = Counter()
-    measured, log_prob = 0, 0.0
+    totals: Counter[str] = Counter()
+    measured_words = 0
+    log_prob = 0.0
     for mark in done.values():
         errors.update(mark["errors"])
-        sums.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
-        measured, log_prob = measured + mark["measured_words"], log_prob + mark["log_prob_words"]
+        totals.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
+        measured_words += mark["measured_words"]
+        log_prob += mark["log_prob_words"]
     return Status(
-        folder=folder.path,
+        folder=directory.path,
         model=manifest["settings"]["model"],
         shards=manifest["plan"]["shards"],
         done=len(done),
-        failed={mark["shard"]: mark["reason"] for mark in folder.marks("failed") if mark["shard"] not in done},
+        failed={shard: reason for shard, reason in directory.failed().items() if shard not in done},
         records=manifest["plan"]["records"],
-        texts=sums["texts"],
+        texts=totals["texts"],
         errors=dict(errors.most_common()),
-        words=sums["words"],
-        without_value=sums["without_value"],
-        tokens=sums["tokens"],
-        bits_per_word=-log_prob / measured / UNITS["bits"] if measured else None,
-        running=holder(folder.path),
+        words=totals["words"],
+        without_value=totals["without_value"],
+        tokens=totals["tokens"],
+        bits_per_word=-log_prob / measured_words / UNITS["bits"] if measured_words else None,
+        running=lock_holder(directory.path),
     )

@@ -1,36 +1,30 @@
-"""One process, this one: no more memory than the model and a shard."""
+"""One process, this one: it holds the model and one shard."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 
-from wordprob.runs.executors import ATTEMPTS
-from wordprob.runs.scoring import Outcome, RunWork, ShardProgress, Worker
+from wordprob.runs.executors import MAX_ATTEMPTS
+from wordprob.runs.progress import ShardCallback
+from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
 from wordprob.runs.shards import Shard
 
 
-class Local:
+class LocalExecutor:
     """Scores shards one after the other."""
 
-    def __init__(self, how: Execution) -> None:
-        self._how = how
+    def __init__(self, execution: Execution) -> None:
+        """Take the options that every executor takes; this one has no use for them."""
 
-    def results(self, work: RunWork, shards: Sequence[Shard], tick: ShardProgress | None = None) -> Iterator[Outcome]:
-        """Yield an outcome for each shard."""
-        worker, threads = Worker(work), _threads()
-        try:
-            for shard in shards:
-                outcome = worker.attempt(shard, tick)
-                for _ in range(1, ATTEMPTS if outcome.failure else 1):
-                    outcome = worker.attempt(shard, tick)
-                yield outcome
-        finally:
-            if threads is not None and "torch" in sys.modules:
-                sys.modules["torch"].set_num_threads(threads)
-
-
-def _threads() -> int | None:
-    """Return how many threads torch uses for others in this process, to give them back."""
-    return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    def score_shards(
+        self, work: RunWork, shards: Sequence[Shard], on_texts_done: ShardCallback | None = None
+    ) -> Iterator[ShardOutcome]:
+        """Yield an outcome for each shard, in their order."""
+        scorer = ShardScorer(work)
+        for shard in shards:
+            for _ in range(MAX_ATTEMPTS):
+                outcome = scorer.attempt(shard, on_texts_done)
+                if not outcome.failure:
+                    break
+            yield outcome

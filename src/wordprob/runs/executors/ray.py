@@ -17,144 +17,177 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wordprob.errors import ModelError, OptionError
-from wordprob.runs.executors import ATTEMPTS
-from wordprob.runs.scoring import Outcome, RunWork, ShardProgress, Worker
+from wordprob.runs.executors import MAX_ATTEMPTS
+from wordprob.runs.progress import ShardCallback
+from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
 from wordprob.runs.shards import Shard
 
-FRUITLESS = 3
+MAX_FRUITLESS_ROUNDS = 3
 """Rounds in a row that may break off without a single shard."""
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
-"""Nothing is sent to Ray's makers, and Ray does not talk into our own log."""
-OPTIONS: dict[str, Any] = {}
+
+CONNECTION_TIMEOUT_SECONDS = 5
+
+QUIET_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+}
+"""Ray sends no usage statistics, and writes nothing into our log."""
+
+INIT_OPTIONS: dict[str, Any] = {}
 """Further arguments of ``ray.init`` for a cluster started here, for example ``object_store_memory``."""
 
 
-class Actor:
-    """A worker as Ray Data wants it: called with a batch, here of one shard."""
+class ShardActor:
+    """A worker as Ray Data calls it: with a batch, here of one shard."""
 
     def __init__(self, work: RunWork) -> None:
         os.environ["OMP_NUM_THREADS"] = str(work.settings.threads)
-        self._worker = Worker(work)
+        self._scorer = ShardScorer(work)
 
     def __call__(self, batch: Any) -> Any:
         """Score the shards of a batch."""
         import pyarrow as pa
 
-        outcomes = [self._worker.attempt(pickle.loads(shard)) for shard in batch.column("shard").to_pylist()]
-        return pa.table({"outcome": pa.array([pickle.dumps(outcome) for outcome in outcomes], pa.large_binary())})
+        outcomes = []
+        for pickled in batch.column("shard").to_pylist():
+            outcome = self._scorer.attempt(pickle.loads(pickled))
+            outcomes.append(pickle.dumps(outcome))
+        return pa.table({"outcome": pa.array(outcomes, pa.large_binary())})
 
 
-class Ray:
+class RayExecutor:
     """Scores shards on Ray."""
 
-    def __init__(self, how: Execution) -> None:
-        for name, value in QUIET.items():
+    def __init__(self, execution: Execution) -> None:
+        for name, value in QUIET_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         try:
             import ray
             import ray.data
         except ImportError as error:
-            raise OptionError("--engine ray needs: pip install 'wordprob[ray]'. Or use --engine local.") from error
-        self._ray, self._how = ray, how
-        self._address = how.ray_address or os.environ.get("RAY_ADDRESS", "")
-        _probe(self._address)
+            raise OptionError(
+                "the engine ray needs a package: pip install 'wordprob[ray]'. Or use the engine local."
+            ) from error
+        self._ray = ray
+        self._execution = execution
+        self._address = execution.ray_address or os.environ.get("RAY_ADDRESS", "")
+        _check_reachable(self._address)
 
-    def results(self, work: RunWork, shards: Sequence[Shard], tick: ShardProgress | None = None) -> Iterator[Outcome]:
+    def score_shards(
+        self, work: RunWork, shards: Sequence[Shard], on_texts_done: ShardCallback | None = None
+    ) -> Iterator[ShardOutcome]:
         """Yield an outcome for each shard, as they come."""
-        started = not self._ray.is_initialized()
-        if started:
-            self._start(work)
+        starts_here = not self._ray.is_initialized()
+        if starts_here:
+            self._connect(work)
         try:
-            self._check(work, final=started and not self._address)
-            yield from self._rounds(work, shards)
+            self._check_resources(work, can_grow=bool(self._address) or not starts_here)
+            yield from self._all_rounds(work, shards)
         finally:
-            if started:
+            if starts_here:
                 self._ray.shutdown()
 
-    def _start(self, work: RunWork) -> None:
+    def _connect(self, work: RunWork) -> None:
+        """Join the cluster at the address, or start one on this machine."""
         common = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             if self._address:
                 self._ray.init(address=self._address, **common)
             else:
-                cpus = max(os.cpu_count() or 1, self._how.workers * work.settings.threads)
-                self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common, **OPTIONS)
+                cpus = max(os.cpu_count() or 1, self._execution.workers * work.settings.threads)
+                self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common, **INIT_OPTIONS)
         except ConnectionError as error:
             raise OptionError(f"no Ray cluster answers at '{self._address}': {error}") from error
 
-    def _check(self, work: RunWork, final: bool) -> None:
-        """See that a worker fits: Ray would wait for room. A cluster that is not ours may still grow."""
-        there = self._ray.cluster_resources()
-        wants = {"CPU": ("--threads", work.settings.threads), "GPU": ("--gpus-per-worker", self._how.gpus_per_worker)}
-        for name, (option, wanted) in wants.items():
-            if wanted <= there.get(name, 0):
-                continue
-            lack = f"a worker wants {wanted:g} {name}s, but the Ray cluster has {there.get(name, 0):g}"
-            if final:
-                raise OptionError(f"{lack}; use {option} to ask for less.")
-            warnings.warn(f"{lack}; waiting for it to grow", stacklevel=2)
+    def _check_resources(self, work: RunWork, can_grow: bool) -> None:
+        """Raise if a worker does not fit, because Ray would wait for ever; warn if the cluster may still grow."""
+        available = self._ray.cluster_resources()
+        self._check_resource(available, "CPU", "threads", work.settings.threads, can_grow)
+        self._check_resource(available, "GPU", "gpus_per_worker", self._execution.gpus_per_worker, can_grow)
 
-    def _rounds(self, work: RunWork, shards: Sequence[Shard]) -> Iterator[Outcome]:
-        """Go through the shards, and again through those that did not come back."""
-        left = {shard.shard: shard for shard in shards}
-        tried: Counter[int] = Counter()
-        reasons: dict[int, str] = {}
-        fruitless = 0
-        while left:
-            before, broken = len(left), ""
+    def _check_resource(
+        self, available: dict[str, float], resource: str, option: str, wanted: float, can_grow: bool
+    ) -> None:
+        count = available.get(resource, 0)
+        if wanted <= count:
+            return
+        message = f"a worker needs {wanted:g} {resource}s, but the Ray cluster has {count:g}"
+        if not can_grow:
+            raise OptionError(f"{message}; specify a smaller {option}.")
+        warnings.warn(f"{message}; waiting for it to grow", stacklevel=2)
+
+    # --- rounds ---
+
+    def _all_rounds(self, work: RunWork, shards: Sequence[Shard]) -> Iterator[ShardOutcome]:
+        """Score the shards, then once more those that did not come back."""
+        remaining = {shard.shard: shard for shard in shards}
+        attempts: Counter[int] = Counter()
+        failures: dict[int, str] = {}
+        fruitless_rounds = 0
+        while remaining:
+            count_before = len(remaining)
+            broken_off = ""
+            # The next shard waits at its actor, so that the actor never waits. What is tried again is tried alone: an
+            # actor that dies loses its queue too, and no shard may fail because of another.
+            queue_length = 1 if attempts else 2
             try:
-                for outcome in self._round(work, list(left.values()), queued=1 if tried else 2):
+                for outcome in self._round(work, list(remaining.values()), queue_length):
                     if outcome.failure:
-                        reasons[outcome.shard] = outcome.failure
+                        failures[outcome.shard] = outcome.failure
                         continue
-                    del left[outcome.shard]
+                    del remaining[outcome.shard]
                     yield outcome
             except self._ray.exceptions.RayError as error:
-                broken = str(error).strip().splitlines()[0]
-            fruitless = fruitless + 1 if broken and len(left) == before else 0
-            if fruitless == FRUITLESS:
-                raise ModelError(f"Ray gave up {FRUITLESS} times without finishing a shard: {broken}")
-            # A round that broke off says nothing about the shards it did not come to.
-            tried.update([] if broken else list(left))
-            for shard in [shard for shard in left if tried[shard] == ATTEMPTS]:
-                del left[shard]
-                yield Outcome(shard, failure=reasons.get(shard, f"its worker died {ATTEMPTS} times"))
+                broken_off = str(error).strip().splitlines()[0]
+            is_fruitless = bool(broken_off) and len(remaining) == count_before
+            fruitless_rounds = fruitless_rounds + 1 if is_fruitless else 0
+            if fruitless_rounds == MAX_FRUITLESS_ROUNDS:
+                raise ModelError(f"Ray gave up {fruitless_rounds} times without finishing a shard: {broken_off}")
+            if not broken_off:  # a round that broke off says nothing about the shards it did not reach
+                attempts.update(list(remaining))
+            for shard in [shard for shard in remaining if attempts[shard] == MAX_ATTEMPTS]:
+                del remaining[shard]
+                yield ShardOutcome(shard, failure=failures.get(shard, f"its worker died {MAX_ATTEMPTS} times"))
 
-    def _round(self, work: RunWork, shards: Sequence[Shard], queued: int) -> Iterator[Outcome]:
+    def _round(self, work: RunWork, shards: Sequence[Shard], queue_length: int) -> Iterator[ShardOutcome]:
+        """Send shards through Ray Data, and yield the outcomes that come back."""
+        self._configure_ray_data()
         data = self._ray.data
-        context = data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        context.max_errored_blocks = -1
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         rows = [{"shard": pickle.dumps(shard)} for shard in shards]
-        workers = min(self._how.workers, len(rows))
-        # Ray will take these arguments by other names from its version 2.64 on.
-        warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+        workers = min(self._execution.workers, len(rows))
         scored = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
-            Actor,
+            ShardActor,
             fn_constructor_args=(work,),
             batch_size=1,
             batch_format="pyarrow",
-            # The next shard waits at the actor, so that it never does. What is tried again is tried alone: an actor
-            # that dies takes its queue along, and no shard may fail for its neighbour's sake.
-            compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=queued),
+            compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=queue_length),
             num_cpus=work.settings.threads,
-            num_gpus=self._how.gpus_per_worker or None,
+            num_gpus=self._execution.gpus_per_worker or None,
             max_restarts=-1,
             max_task_retries=0,
         )
         for batch in scored.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-            yield from (pickle.loads(outcome) for outcome in batch.column("outcome").to_pylist())
+            for pickled in batch.column("outcome").to_pylist():
+                yield pickle.loads(pickled)
+
+    def _configure_ray_data(self) -> None:
+        context = self._ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.max_errored_blocks = -1  # a shard whose actor died must not end the round
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        # From its version 2.64 on, Ray takes the arguments of actors by other names.
+        warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
 
 
-def _probe(address: str) -> None:
-    """Knock at a cluster's address; Ray itself would go on knocking for minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise if nothing answers at a cluster's address; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=CONNECTION_TIMEOUT_SECONDS).close()
     except OSError as error:
         raise OptionError(f"no Ray cluster answers at '{address}': {error}") from error
