@@ -34,10 +34,10 @@ check: static
 
 # Two processes with one thread each: more threads than cores only wait for each other.
 test: static
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15
 
 test-slow: static
-	$(BIN)/coverage run -m pytest --durations=15
+	$(BIN)/coverage run -m pytest -m "slow or not slow" --durations=15
 	$(BIN)/coverage report --skip-covered --fail-under=90
 
 docs: $(READY)
