@@ -69,7 +69,9 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except WordprobError as error:
-        click.echo(f"wordprob: {error}", err=True)
+        from wordprob.cli.messages import to_flags
+
+        click.echo(f"wordprob: {to_flags(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -15,7 +15,7 @@ from wordprob.models.protocol import LanguageModel, Request, Scores
 from wordprob.scoring.ahead import Chunk, PreparedRequests, RequestSettings, head, prepare
 from wordprob.scoring.collect import CollectedScores, WindowRequest
 from wordprob.scoring.prepare import NO_START, BranchTail, PreparedBatch, TextPreparer
-from wordprob.tables.result import BatchScores, TextTotals
+from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 Progress = Callable[[int, int], None]
 
@@ -158,7 +158,7 @@ class BatchScorer:
             naive=terms.naive[keep],
             before=terms.before[keep],
             after=terms.after[keep],
-            extras={name: getattr(found, name)[keep] for name in extras},
+            statistics={name: getattr(found, name)[keep] for name in extras},
             notes={int(place[word]): note for word, note in notes.items() if keep[word]},
             totals=TextTotals(
                 words=counts,

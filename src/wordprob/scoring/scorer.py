@@ -12,7 +12,7 @@ from wordprob._version import __version__
 from wordprob.core import words as words_module
 from wordprob.core.text import Document, Word
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.errors import InputError
 from wordprob.models.protocol import LanguageModel
 from wordprob.scoring.ahead import Chunk, PreparedRequests, RequestSettings, ready
 from wordprob.scoring.batching import text_batches
@@ -21,8 +21,9 @@ from wordprob.scoring.long_text import joined, sections
 from wordprob.scoring.page import BatchScorer, Progress
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.worker_pool import score_in_workers, useful_workers
-from wordprob.tables.result import BatchScores, WordTable
-from wordprob.tables.schema import EXTRAS, unit_size
+from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.result import WordTable
+from wordprob.tables.schema import required_statistics, unit_size
 
 Given = Sequence[str] | Sequence[Sequence[str]]
 
@@ -101,20 +102,20 @@ class Scorer:
             for as many as pay; a script that asks for some needs ``if __name__ == "__main__":``.
         """
         unit_size(unit)
-        _check_extras(extras)
+        statistics = required_statistics(extras)
         documents = _documents(texts, ids)
         rule, located = _definition(words, documents)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(d.text) for d in documents))
-        settings = RequestSettings(self._one.start, self._one.room, min_context, bool(extras))
+        settings = RequestSettings(self._one.start, self._one.room, min_context, bool(statistics))
         parts = self._parts(
             documents, rule, located, settings, BATCHES * self.model.batch_tokens // (4 if readers else 1)
         )
         if readers:
-            scored = score_in_workers(self.model, self._reader(rule), parts, settings, extras, readers, progress)
+            scored = score_in_workers(self.model, self._reader(rule), parts, settings, statistics, readers, progress)
         else:
-            scored = self._score(rule, parts, settings, extras, progress)
-        return WordTable.build(joined(zip(scored, parts, strict=True)), self._metadata(rule, words), unit)
+            scored = self._score(rule, parts, settings, statistics, progress)
+        return WordTable.build(joined(zip(scored, parts, strict=True)), self._metadata(rule, words), unit, extras)
 
     def score_continuations(
         self,
@@ -275,9 +276,3 @@ def _definition(
         words_module.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)
     ]
     return words_module.rule_for((d.text for d in documents), located), located
-
-
-def _check_extras(extras: Collection[str]) -> None:
-    for name in extras:
-        if name not in EXTRAS:
-            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRAS)}")

@@ -31,7 +31,7 @@ from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Score
 from wordprob.scoring.ahead import Chunk, RequestSettings
 from wordprob.scoring.page import BatchScorer, Progress
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.tables.result import BatchScores
+from wordprob.tables.batch_scores import BatchScores
 
 GRACE = 10
 """Seconds a process has to end before it is made to."""
