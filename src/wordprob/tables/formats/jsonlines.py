@@ -85,7 +85,7 @@ def parse_object(line: str) -> dict[str, Any]:
     --------
     >>> parse_object("[1]")
     Traceback (most recent call last):
-    wordprob.errors.InputError: a list where an object {…} should be
+    wordprob.errors.InputError: not a JSON object but list
     """
     try:
         row = json.loads(line)
@@ -94,7 +94,7 @@ def parse_object(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of too many digits, or objects too deep in each other
         raise InputError(f"not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise InputError(f"a {type(row).__name__} where an object {{…}} should be")
+        raise InputError(f"not a JSON object but {type(row).__name__}")
     return row
 
 
