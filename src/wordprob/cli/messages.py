@@ -1,44 +1,57 @@
-"""Messages of the library, for someone who types commands: options are called by their flags."""
+"""Messages of the library, in the words of the command line.
+
+The library names an option as Python does, in backticks: `` `group_by` ``. Whoever typed a command knows it as a flag.
+"""
 
 from __future__ import annotations
 
-import functools
 import re
-from importlib import import_module
 
 import click
 
-OPTION_NAME = re.compile(r"`([a-z][a-z0-9_]*)`")
-"""How the library names an option in a message: by its Python name, in backticks."""
+NAME_IN_BACKTICKS = re.compile(r"`([a-z][a-z_]*)`")
 
 
-def to_flags(message: str) -> str:
-    """Replace the Python names of options in a message by the flags of the command line.
+def to_flags(message: str, command: click.Command | None = None) -> str:
+    """Return a message with the names of options turned into flags; other words in backticks stay as they are.
+
+    Parameters
+    ----------
+    message
+        What an exception says.
+    command
+        The command that was running, whose flags are meant; by default any command's.
 
     Examples
     --------
-    >>> to_flags("specify `group_by`")
-    'specify --group-by'
-    >>> to_flags("no such word: `something_else`")
-    'no such word: `something_else`'
+    >>> to_flags("specify another `text_column`; `wordprob models` lists the short names")
+    'specify another --text-column; `wordprob models` lists the short names'
     """
-    if not OPTION_NAME.search(message):
-        return message
-    flags = known_flags()
-    return OPTION_NAME.sub(lambda match: flags.get(match[1], match[0]), message)
+    flags = flags_of(command) if command is not None else _flags_of_all_commands()
+
+    def flag_or_same(match: re.Match[str]) -> str:
+        return flags.get(match[1], match[0])
+
+    return NAME_IN_BACKTICKS.sub(flag_or_same, message)
 
 
-@functools.cache
-def known_flags() -> dict[str, str]:
-    """Return the long flag of every option of every command, by the option's Python name."""
-    from wordprob.cli import COMMANDS
+def flags_of(command: click.Command) -> dict[str, str]:
+    """Return the flags of a command, by the names that Python may have for each."""
+    flags = {}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            flag = max(parameter.opts, key=len)
+            flags[flag.removeprefix("--").replace("-", "_")] = flag
+            flags[str(parameter.name)] = flag
+    return flags
+
+
+def _flags_of_all_commands() -> dict[str, str]:
+    from wordprob.cli import COMMANDS, cli
 
     flags: dict[str, str] = {}
-    for location, _ in COMMANDS.values():
-        module, name = location.split(":")
-        command: click.Command = getattr(import_module(module), name)
-        for parameter in command.params:
-            for flag in parameter.opts:
-                if flag.startswith("--"):
-                    flags[flag.removeprefix("--").replace("-", "_")] = flag
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        if command is not None:
+            flags = {**flags_of(command), **flags}
     return flags
