@@ -110,6 +110,17 @@ def write_number(value: object, decimal: str = ".") -> str:
     return str(value)
 
 
+def plain_values(column: pd.Series) -> list[Any]:
+    """Return the values of a column as JSON and spreadsheets can hold them; see :func:`plain`."""
+    values: list[Any] = column.tolist()
+    if isinstance(column.dtype, np.dtype):
+        if column.dtype.kind in "iub":  # numpy's whole numbers cannot be missing
+            return values
+        if column.dtype.kind == "f":
+            return [value if math.isfinite(value) else None for value in values]
+    return [plain(value) for value in values]
+
+
 def plain(value: object) -> Any:
     """Return a value as JSON and spreadsheets can hold it: None for a number that is missing or not finite."""
     if isinstance(value, np.generic):

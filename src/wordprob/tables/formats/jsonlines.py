@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
-from wordprob.tables.formats.base import Sheet, plain
+from wordprob.tables.formats.base import Sheet, plain_values
 from wordprob.tables.formats.encoding import decode
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class JsonLines(Sheet):
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a data frame as JSON can hold them: a number that is missing or infinite is ``None``."""
     names = [str(name) for name in frame.columns]
-    columns = [[plain(value) for value in frame.iloc[:, n].tolist()] for n in range(len(names))]
+    columns = [plain_values(frame.iloc[:, n]) for n in range(len(names))]
     if not columns:
         return [{} for _ in range(len(frame))]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
