@@ -1,4 +1,4 @@
-"""Tables on the command line, as a psycholinguist would type it."""
+"""Tables on the command line, as a psycholinguist would use them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 
 import wordprob as package
 from wordprob.cli import main
+from wordprob.cli.messages import to_flags
 
 ROOT = Path(__file__).resolve().parents[1]
 EXACT = ["--model", "exact:bow"]
@@ -30,7 +31,7 @@ READING = "item,condition,region,word,rt\n" + "".join(
 
 @pytest.fixture
 def wordprob(monkeypatch, capsys):
-    """Run the command here, through the real entry point, with something on standard input."""
+    """Run the command in this process, through its entry point, with bytes on standard input."""
 
     def run(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["wordprob", *arguments])
@@ -51,9 +52,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_same_rows_come_out(wordprob, folder):
+def test_the_same_rows_are_written(wordprob, folder):
     code, out, err = wordprob("score", "reading.csv", "-o", "scored.csv", *EXACT)
-    assert (code, out, err) == (0, "", ""), "quiet when nobody is watching"
+    assert (code, out, err) == (0, "", ""), "nothing is printed unless on a terminal"
     lines, own = Path("scored.csv").read_text().splitlines(), READING.splitlines()
     assert len(lines) == len(own)
     assert all(line.startswith(before + ",") for line, before in zip(lines, own, strict=True))
@@ -114,7 +115,7 @@ def test_excel_in_and_out(wordprob, folder):
     assert "name a file with -o" in err
 
 
-def test_one_text_in_all_and_a_summary(wordprob, folder):
+def test_a_table_as_one_text_and_a_summary_by_text(wordprob, folder):
     code, out, _ = wordprob("score", "reading.csv", "--group-by", "none", "--texts-output", "texts.tsv", *EXACT)
     assert code == 0
     assert {row["text_id"] for row in csv.DictReader(io.StringIO(out))} == {"0"}
@@ -154,14 +155,24 @@ def test_table_options_without_a_table_are_wrong_usage(wordprob, arguments):
     assert "Error" in err
 
 
-def test_a_table_can_be_taken_as_text(wordprob, folder):
+def test_a_table_can_be_read_as_plain_text(wordprob, folder):
     _, out, _ = wordprob("score", "sentences.csv", "--input-format", "text", *EXACT)
     assert out.splitlines()[1].split("\t")[2] == "id,sentence"
     _, out, _ = wordprob("score", "sentences.csv", "--whole-file", *EXACT)
     assert {line.split("\t")[0] for line in out.splitlines()[1:]} == {"0"}
 
 
-def test_punctuation_on_its_own_row_is_pointed_out(wordprob, tmp_path):
+def test_messages_name_options_by_their_flags(wordprob, folder):
+    assert to_flags("specify `group_by`") == "specify --group-by"
+    Path("clash.csv").write_text("item,word,note\n1,She,x\n1,saw,y\n", encoding="utf-8")
+    assert "--prefix wp_ makes wp_note" in wordprob("score", "clash.csv", *EXACT)[2]
+    assert "Use --force to replace it" in wordprob("score", "reading.csv", "-o", "clash.csv", *EXACT)[2]
+    assert "use --per-word" in wordprob("score", "sentences.csv", "--rank", *EXACT)[2]
+    Path("words.csv").write_text("word\nShe\nsaw\n", encoding="utf-8")
+    assert "Specify --group-by" in wordprob("score", "words.csv", *EXACT)[2]
+
+
+def test_punctuation_on_its_own_row_gives_a_warning(wordprob, tmp_path):
     (tmp_path / "x.csv").write_text("item,word\n1,the\n1,mark\n1,.\n", encoding="utf-8")
     code, _, err = wordprob("score", str(tmp_path / "x.csv"), *EXACT)
     assert code == 0
@@ -206,7 +217,7 @@ def test_a_contrast_never_replaces_its_input(wordprob, scored):
     assert Path("scored.csv").read_bytes() == before
 
 
-def test_contrast_of_regions_is_that_of_words(wordprob, folder):
+def test_contrasts_of_regions_and_of_words_agree(wordprob, folder):
     pytest.importorskip("scipy")
     wordprob("score", "reading.csv", "-o", "words.csv", *EXACT)
     wordprob("score", "reading.csv", "--sum-by", "region", "--prefix", "wp_", "-o", "regions.parquet", *EXACT)
@@ -225,7 +236,7 @@ def test_contrast_of_a_european_file(wordprob, folder):
     assert pd.read_csv(io.StringIO(out), sep="\t")["n_items"][0] == 3
 
 
-def test_contrast_says_which_items_were_left_out(wordprob, scored):
+def test_contrast_lists_the_items_that_were_left_out(wordprob, scored):
     pytest.importorskip("scipy")
     lines = Path("scored.csv").read_text().splitlines(keepends=True)
     Path("scored.csv").write_text("".join(lines[:-4]))
@@ -259,7 +270,7 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
     assert "leave --text and --naive out" in err
 
 
-def test_letters_without_a_font_are_one_line(wordprob, tmp_path, monkeypatch):
+def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("wordprob.analysis.text_plots.MORE_FONTS", ())
     (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
@@ -270,8 +281,8 @@ def test_letters_without_a_font_are_one_line(wordprob, tmp_path, monkeypatch):
     )
 
 
-def test_a_pipe_from_end_to_end(tmp_path):
-    """In processes of their own: a table through a pipe, read back by another program."""
+def test_a_table_through_a_pipe(tmp_path):
+    """In a process of its own, whose output another program reads."""
     command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow --group-by item,condition"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -2"],

@@ -84,7 +84,11 @@ def test_a_worker_ends_when_the_process_that_started_it_is_gone():
         f"w = WorkerProcess('{HERE}:wait_for_ever'); w.channel.receive(); print(w.pid, flush=True); os._exit(0)"
     )
     started = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     worker = int(started.stdout)
     for _ in range(600):

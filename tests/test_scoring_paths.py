@@ -32,7 +32,7 @@ def one_step_after_another(scorer, texts):
     settings = scorer.settings(ScoringOptions(**OPTIONS))
     chunk = Chunk([Document(n, text) for n, text in enumerate(texts)])
     batch = score_chunk(scorer.model, scorer.preparer(define(OPTIONS["words"])), chunk, settings)
-    return WordTable.build([batch], {}, OPTIONS["unit"])
+    return WordTable.build([batch], {}, OPTIONS["unit"], OPTIONS["extras"])
 
 
 def assert_same(table, expected, rtol=0.0):

@@ -1,4 +1,4 @@
-"""Tables of stimuli: what goes in comes out, and the new columns are those of scoring the joined text."""
+"""Tables of stimuli: the rows come back unchanged, and the new columns are those of scoring the joined text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import wordprob
 from wordprob import score_table
 from wordprob.errors import AlignmentError, EncodingError, InputError, OptionError, UnsupportedError
-from wordprob.scoring.stimuli import read_stimuli
-from wordprob.tables import formats as sheets
+from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.scoring.stimuli import read_stimuli, stimuli_from_texts
+from wordprob.tables import formats
 from wordprob.tables.schema import COLUMNS
 
 SCORER = wordprob.load("exact:bow")
@@ -31,7 +32,7 @@ def frame_of(texts: list[list[str]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["item", "condition", "word", "rt"])
 
 
-# --- what comes out equals scoring the joined text -----------------------------------------------------------------
+# --- the values are those of scoring the joined text ---------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,7 +111,7 @@ def test_outer_spaces_of_a_cell_are_not_text():
     assert found["surprisal"].tolist() == SCORER.score("She saw").to_pandas()["surprisal"].tolist()
 
 
-def test_the_text_as_it_was_read():
+def test_words_looked_up_in_a_text_column():
     table = pd.DataFrame({"sentence": ["She saw  the mark."] * 5, "word": ["She", "saw", "the", "mark", "."]})
     found = score_table(table, SCORER).to_pandas()
     truth = SCORER.score("She saw  the mark.", words=["She", "saw", "the", "mark", "."]).to_pandas()
@@ -125,7 +126,7 @@ def test_a_word_that_does_not_fit_names_its_row():
         score_table(table[:2], SCORER)
 
 
-# --- nothing of the user's is changed ------------------------------------------------------------------------------
+# --- the user's own rows and columns are not changed ----------------------------------------------------------------
 
 CELLS = st.text(st.sampled_from("ab 01.,;\t\"'\n-éNA日"), max_size=6)
 AWKWARD = ["007", "NA", "1.50", "2024-01-05", "TRUE", "", "1e5", '"', "a,b", "a;b", " x ", "-0", "1,5", "NaN", "null"]
@@ -149,7 +150,7 @@ def test_delimited_files_come_back_byte_for_byte(rows, delimiter, newline, quoti
     writer.writerows(("She saw", *row) for row in rows)
     data = buffer.getvalue().encode(encoding)
     scored = score_table(data, SCORER, input_format="tsv" if delimiter == "\t" else "csv")
-    out, _ = sheets.decode(scored.render(scored._sheet.format), "")
+    out, _ = formats.decode(scored.render(scored.format), "")
     back = list(csv.reader(io.StringIO(out, newline=""), delimiter=delimiter))
     assert [row[:3] for row in back[1:]] == [["She saw", *row] for row in rows]
     assert out.startswith(buffer.getvalue().split(newline)[0])
@@ -158,13 +159,25 @@ def test_delimited_files_come_back_byte_for_byte(rows, delimiter, newline, quoti
         assert all(line.startswith(own) for line, own in zip(out.split(newline), records.split(newline), strict=False))
 
 
+@pytest.mark.parametrize("word", ["NaT", "<NA>", "NA", "nan"])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "xlsx", "parquet"])
+def test_words_that_look_like_missing_values_are_words(tmp_path, word, ending):
+    if ending == "xlsx":
+        pytest.importorskip("openpyxl")
+    table = pd.DataFrame({"item": [word, word], "word": ["She", word]})
+    scored = score_table(table, SCORER, group_by="item", word_column="word")
+    back = formats.read(scored.write(tmp_path / f"out.{ending}")).frame()
+    assert back["item"].tolist() == [word, word]
+    assert back["word"].tolist() == ["She", word]
+
+
 NUMBERS = st.one_of(st.integers().map(str), st.floats().map(repr), st.sampled_from(AWKWARD))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=4))
 def test_cells_become_numbers_only_where_nothing_is_lost(cells):
-    typed = sheets.with_types(pd.DataFrame({"x": pd.Series(cells, dtype=str)}))
+    typed = formats.with_types(pd.DataFrame({"x": pd.Series(cells, dtype=str)}))
     assert list(csv.reader(io.StringIO(typed.to_csv(index=False)))) == [["x"], *([cell] for cell in cells)]
 
 
@@ -258,7 +271,7 @@ def test_every_format_out(tmp_path, ending):
         pytest.importorskip("openpyxl")
     (tmp_path / "in.csv").write_text("item,word,code,rt\n1,She,007,1.5\n1,saw,,2\n", encoding="utf-8")
     scored = score_table(tmp_path / "in.csv", SCORER)
-    back = sheets.read(scored.write(tmp_path / f"out.{ending}")).frame()
+    back = formats.read(scored.write(tmp_path / f"out.{ending}")).frame()
     assert back["code"].fillna("").tolist() == ["007", ""]
     assert back["surprisal"].astype(float).tolist() == pytest.approx(scored.words()["surprisal"].tolist(), rel=1e-15)
     assert len(back.columns) == len(scored.to_pandas().columns)
@@ -282,25 +295,25 @@ def test_long_and_wide():
     assert list(wide.columns).count("text_id") == 1
 
 
-def test_models_are_checked_before_any_is_loaded_and_never_held_together(monkeypatch):
+def test_models_are_checked_before_loading_and_loaded_one_at_a_time(monkeypatch):
     import weakref
 
     from wordprob.scoring import stimuli as scoring
 
-    held, most = [], []
+    opened, open_at_load = [], []
 
     def opener(name, **_):
-        most.append(sum(ref() is not None for ref in held))
+        open_at_load.append(sum(reference() is not None for reference in opened))
         scorer = wordprob.load(name)
-        held.append(weakref.ref(scorer))
+        opened.append(weakref.ref(scorer))
         return scorer
 
     monkeypatch.setattr(scoring, "load", opener)
     with pytest.raises(wordprob.WordprobError, match="no model is called"):
         score_table(TABLE, ["exact:bow", "no-such-model-anywhere"])
-    assert held == []
+    assert opened == []
     score_table(TABLE, ["exact:bow", "exact:eow", "exact:bow-joined"])
-    assert most == [0, 0, 0]
+    assert open_at_load == [0, 0, 0]
     with pytest.raises(OptionError, match="two models are called exact:bow"):
         score_table(TABLE, ["exact:bow", "exact:bow"])
     with pytest.raises(OptionError, match="long or wide"):
@@ -331,30 +344,79 @@ def test_progress_counts_over_all_models():
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-def test_extra_columns_of_the_word_table_come_along(monkeypatch):
-    built = wordprob.WordTable.to_pandas
-    monkeypatch.setattr(wordprob.WordTable, "to_pandas", lambda self: built(self).assign(entropy=1.5))
-    assert score_table(TABLE, SCORER).to_pandas()["entropy"].tolist() == [1.5] * 4
-    assert (
-        score_table(TABLE, [SCORER, "exact:eow"], shape="wide").to_pandas()["entropy_exact:eow"].tolist() == [1.5] * 4
-    )
+def test_further_columns_of_words_are_added():
+    truth = SCORER.score(["She saw", "the marker"], extras=["entropy"]).to_pandas()["entropy"].tolist()
+    assert score_table(TABLE, SCORER, extras=["entropy"]).to_pandas()["entropy"].tolist() == truth
+    wide = score_table(TABLE, ["exact:eow", SCORER], shape="wide", extras=["entropy"]).to_pandas()
+    assert wide["entropy_exact:bow"].tolist() == truth
     with pytest.raises(InputError, match="called entropy already"):
-        score_table(TABLE.assign(entropy=1), SCORER)
+        score_table(TABLE.assign(entropy=1), SCORER, extras=["entropy"])
+    with pytest.raises(OptionError, match="a text on each row; use `per_word`"):
+        score_table(pd.DataFrame({"text": ["She saw"]}), SCORER, extras=["entropy"])
+
+
+def test_columns_of_later_models_are_checked_too(monkeypatch):
+    """A column that only scoring brings to light does not replace the user's."""
+    score = type(SCORER).score
+
+    def with_another_column(self, *arguments, **options):
+        table = score(self, *arguments, **options)
+        return wordprob.WordTable(table.words().assign(another=1.5), table.texts(), table.metadata)
+
+    monkeypatch.setattr(type(SCORER), "score", with_another_column)
+    assert score_table(TABLE, SCORER).to_pandas()["another"].tolist() == [1.5] * 4
+    with pytest.raises(InputError, match="called another already"):
+        score_table(TABLE.assign(another=1), SCORER)
+
+
+def test_options_objects_do_what_keywords_do():
+    stimuli = read_stimuli(TABLE)
+    options = ScoringOptions(unit="nats", extras=("rank",))
+    by_options = stimuli.score(ModelOptions("exact:bow"), options=options)
+    by_keywords = stimuli.score("exact:bow", unit="nats", extras=["rank"])
+    pd.testing.assert_frame_equal(by_options.to_pandas(), by_keywords.to_pandas())
+    assert by_options.metadata == by_keywords.metadata
+    assert stimuli.score(SCORER, options=options, unit="bits").unit == "bits", "a keyword overrides an option"
+    several = stimuli.score([ModelOptions("exact:bow"), "exact:eow"], options=options).to_pandas()
+    assert several["model"].tolist() == ["exact:bow"] * 4 + ["exact:eow"] * 4
+    with pytest.raises(OptionError, match="two models are called exact:bow"):
+        stimuli.score([ModelOptions("exact:bow"), SCORER])
+
+
+def test_how_to_open_a_model_is_part_of_its_options(monkeypatch):
+    from wordprob.scoring import stimuli as scoring
+
+    opened = []
+
+    def opener(model, **options):
+        opened.append((model, options["bos"]))
+        return SCORER
+
+    monkeypatch.setattr(scoring, "load", opener)
+    read_stimuli(TABLE).score(ModelOptions("exact:bow", bos="none"))
+    score_table(TABLE, "exact:bow", load_options={"bos": "0"})
+    assert opened == [("exact:bow", "none"), ("exact:bow", "0")]
+
+
+def test_plain_texts_are_a_table_without_columns():
+    found = stimuli_from_texts(["She saw", "", "the mark"], [["She", "saw"], [], ["the", "mark"]]).score(SCORER)
+    truth = SCORER.score(["She saw", "", "the mark"], [["She", "saw"], [], ["the", "mark"]])
+    pd.testing.assert_frame_equal(found.to_pandas(), truth.to_pandas())
 
 
 # --- names ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_clash_names_the_prefix():
+def test_a_name_clash_suggests_a_prefix():
     table = TABLE.assign(surprisal=1.0, note="mine")
-    with pytest.raises(InputError, match="called surprisal, note already.*--prefix wp_ makes wp_surprisal"):
+    with pytest.raises(InputError, match="called surprisal, note already.*`prefix` wp_ makes wp_surprisal"):
         score_table(table, SCORER)
     found = score_table(table, SCORER, prefix="wp_").to_pandas()
     assert found["surprisal"].tolist() == [1.0] * 4
     assert {"wp_surprisal", "wp_note", "wp_text_id"} <= set(found.columns)
 
 
-def test_text_and_word_numbers_of_the_table_stay_where_they_say_the_same():
+def test_the_tables_own_text_and_word_numbers_are_kept():
     table = TABLE.assign(text_id=[7, 7, 9, 9], word_id=[1, 2, 1, 2])
     found = score_table(table, SCORER).to_pandas()
     assert found["text_id"].tolist() == [7, 7, 9, 9]
@@ -403,7 +465,7 @@ def test_a_region_with_a_word_that_has_no_value_has_none_and_says_why():
         (["sentence", "word"], "word"),
     ],
 )
-def test_shapes_are_told_by_names(columns, shape):
+def test_the_layout_is_told_by_column_names(columns, shape):
     table = pd.DataFrame({name: [n, n] for n, name in enumerate(columns)})
     assert read_stimuli(table).layout.by_word == (shape == "word")
 
@@ -420,26 +482,26 @@ def test_shapes_are_told_by_names(columns, shape):
         ("SpaceAfter=No", False),
     ],
 )
-def test_ways_to_say_space(value, spaced):
+def test_values_that_mean_a_space(value, spaced):
     table = pd.DataFrame({"item": 1, "word": ["mark", "."], "space": [value, "1"]})
     layout = read_stimuli(table, space_after="space").layout
     assert layout.texts == ["mark ." if spaced else "mark."]
 
 
-def test_spacy_white_space_and_what_is_no_answer():
+def test_spacy_white_space_and_invalid_values():
     table = pd.DataFrame({"item": 1, "word": ["the", "mark", "."], "space": [" ", "", ""]})
     assert read_stimuli(table, space_after="space").layout.texts == ["the mark."]
     with pytest.raises(InputError, match="row 2: column 'space' holds 'maybe'"):
         read_stimuli(table.assign(space=["1", "maybe", "1"]), space_after="space")
 
 
-def test_punctuation_on_its_own_row_without_space_after_is_pointed_out():
+def test_punctuation_on_its_own_row_gives_a_warning():
     table = pd.DataFrame({"item": 1, "word": ["the", "mark", "."], "space": [1, 0, 0]})
     assert "1 rows hold punctuation alone (the first: the data frame, row 3)" in read_stimuli(table).warnings()[0]
     assert read_stimuli(table, space_after="space").warnings() == []
 
 
-def test_a_group_column_without_any_value_is_none():
+def test_an_empty_group_column_is_ignored():
     table = frame_of([["She", "saw"], ["the", "mark"]]).assign(list="")
     assert read_stimuli(table).layout.group_by == ("item", "condition")
 
@@ -449,8 +511,8 @@ def test_a_group_column_without_any_value_is_none():
 BAD = {
     "no column": (b"item,wort_x\n1,a\n", {"word_column": "word"}, InputError, "no column 'word'.*It has: item, wort_x"),
     "near column": (b"item,wrod\n1,a\n", {"word_column": "word"}, InputError, "Did you mean wrod"),
-    "no texts": (b"a,b\n1,2\n", {}, InputError, "cannot tell which column.*It has: a, b.*--text-column"),
-    "no groups": (b"word,rt\nShe,2\n", {}, InputError, "which rows of the input make a text.*--group-by"),
+    "no texts": (b"a,b\n1,2\n", {}, InputError, "cannot tell which column.*It has: a, b.*`text_column`"),
+    "no groups": (b"word,rt\nShe,2\n", {}, InputError, "which rows of the input make a text.*`group_by`"),
     "single rows": (b"item,word\n1,She\n2,saw\n", {}, InputError, "which rows of the input make a text"),
     "ragged": (
         b"item,word\n1,She\n1,saw,2\n1\n",
@@ -481,7 +543,7 @@ BAD = {
         "rows .* are the words",
     ),
     "per word": (b"item,word\n1,a\n", {"per_word": True, "group_by": "item"}, OptionError, "row for each word already"),
-    "sum texts": (b"text\na\n", {"sum_by": "text"}, OptionError, "--sum-by is for a word on each row"),
+    "sum texts": (b"text\na\n", {"sum_by": "text"}, OptionError, "`sum_by` is for a word on each row"),
     "group texts": (b"text\na\n", {"group_by": "text"}, OptionError, "for a word on each row"),
     "no region": (b"item,word\n1,a\n", {"group_by": "item", "sum_by": "region"}, InputError, "no column 'region'"),
 }
@@ -498,7 +560,7 @@ def test_bad_tables_say_what_and_where(name):
     ("data", "message"),
     [
         (b'{"word": "a"}\nnope\n', "line 2: not JSON"),
-        (b'{"word": "a"}\n[1]\n', "line 2: a list where an object"),
+        (b'{"word": "a"}\n[1]\n', "line 2: not a JSON object but list"),
         (b'[{"word": "a"}]', "one JSON list"),
         (b"\n\n", "is empty"),
         (b'{"item": 1, "word": 1.5}\n', "line 1: column 'word' holds 1.5, which is no text"),
@@ -519,7 +581,7 @@ def test_excel_sheets_are_named(tmp_path):
     book.create_sheet("Fillers").append(["text"])
     path = tmp_path / "x.xlsx"
     book.save(path)
-    with pytest.raises(InputError, match="2 sheets: Items, Fillers. Say which: --sheet 'Items'"):
+    with pytest.raises(InputError, match="2 sheets: Items, Fillers. Name one with `sheet`, for example 'Items'"):
         score_table(path, SCORER)
     with pytest.raises(InputError, match="no sheet 'items'. Did you mean Items"):
         score_table(path, SCORER, sheet="items")
@@ -556,13 +618,13 @@ def test_excel_without_openpyxl_says_what_to_install(monkeypatch, tmp_path):
     from wordprob.cli.output import check_destination
 
     with pytest.raises(UnsupportedError, match="openpyxl"):
-        check_destination(tmp_path / "out.xlsx", None, False, sheets.FORMATS)
+        check_destination(tmp_path / "out.xlsx", None, False, formats.FORMATS)
 
 
 @pytest.mark.parametrize("name", ["x.xls", "x.ods", "x.rds", "x.json"])
 def test_files_of_other_programs_are_explained(name):
     with pytest.raises(InputError, match=r"save it as|write\.csv|an object on each line"):
-        sheets.format_of(name)
+        formats.format_of(name)
 
 
 def test_a_broken_parquet_file(tmp_path):
@@ -571,7 +633,7 @@ def test_a_broken_parquet_file(tmp_path):
         score_table(tmp_path / "x.parquet", SCORER)
 
 
-def test_excels_line_that_names_the_delimiter_stays():
+def test_excels_delimiter_line_is_kept():
     data = b"sep=;\r\nitem;word\r\n1;She\r\n1;saw\r\n"
     out = score_table(data, SCORER, input_format="csv").render("csv")
     assert out.startswith(b"sep=;\r\nitem;word;")

@@ -1,4 +1,4 @@
-"""The table: schema, units, files."""
+"""The table of words: columns, units, metadata, files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import wordprob
-from wordprob import WordTable
+from wordprob import ScoredTable, WordTable, score_table
+from wordprob.core.text import Document
 from wordprob.errors import InputError, OptionError, OutputError
+from wordprob.tables.batch_scores import BatchScores, TextTotals
 from wordprob.tables.files import check_output, write_whole
-from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
+from wordprob.tables.schema import COLUMNS, EXTRA_COLUMNS, EXTRAS, TEXT_COLUMNS, Column, register_column
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +78,16 @@ def test_written_and_read_again(table, tmp_path, ending):
     assert again.unit == "bits"
 
 
-HARD = ['"quoted"', "it's", "NA", "null", "#hash", "a,b", "naïve", "中文", "\\back", "'"]
+UNUSUAL_WORDS = ['"quoted"', "it's", "NA", "null", "#hash", "a,b", "naïve", "中文", "\\back", "'"]
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "jsonl"])
-def test_hard_words_survive(tmp_path, ending):
-    scored = wordprob.load("exact:bow").score(" ".join(HARD))
-    assert WordTable.read(scored.write(tmp_path / f"x.{ending}")).to_pandas()["word"].tolist() == HARD
+def test_unusual_words_survive(tmp_path, ending):
+    scored = wordprob.load("exact:bow").score(" ".join(UNUSUAL_WORDS))
+    assert WordTable.read(scored.write(tmp_path / f"x.{ending}")).to_pandas()["word"].tolist() == UNUSUAL_WORDS
 
 
-def test_plain_pandas_reads_it(table, tmp_path):
+def test_pandas_reads_it(table, tmp_path):
     path = table.write(tmp_path / "scored.tsv")
     frame = pd.read_csv(path, sep="\t")
     assert np.allclose(frame["surprisal"], table.to_pandas()["surprisal"], atol=0)
@@ -93,10 +96,10 @@ def test_plain_pandas_reads_it(table, tmp_path):
 def test_r_reads_it(tmp_path):
     if shutil.which("Rscript") is None:
         pytest.skip("needs Rscript, which is not installed")
-    path = wordprob.load("exact:bow").score(" ".join(HARD)).write(tmp_path / "x.tsv")
+    path = wordprob.load("exact:bow").score(" ".join(UNUSUAL_WORDS)).write(tmp_path / "x.tsv")
     code = f'd <- read.delim("{path}", encoding="UTF-8", na.strings=""); cat(nrow(d), class(d$n_tokens), d$word[5])'
     out = subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, check=True).stdout
-    assert out == f"{len(HARD)} integer #hash"
+    assert out == f"{len(UNUSUAL_WORDS)} integer #hash"
 
 
 def test_missing_numbers_are_empty_not_zero(tmp_path):
@@ -109,7 +112,7 @@ def test_missing_numbers_are_empty_not_zero(tmp_path):
     assert scored.missing() == {"no rule says that a word ends here": 2}
 
 
-def test_what_has_no_probability_says_so():
+def test_probability_zero_has_a_note():
     scored = wordprob.load("exact:bow").score("mark the the")
     row = json.loads(scored.to_text("jsonl").splitlines()[0])
     assert row["surprisal"] is None
@@ -117,15 +120,15 @@ def test_what_has_no_probability_says_so():
     assert np.isposinf(scored.to_pandas()["surprisal"][0])
 
 
-def test_nothing_is_overwritten_or_half_written(table, tmp_path):
+def test_files_are_neither_overwritten_nor_half_written(table, tmp_path):
     path = tmp_path / "scored.tsv"
     table.write(path)
-    with pytest.raises(OutputError, match="exists already.*--force"):
+    with pytest.raises(OutputError, match="exists already.*`force`"):
         table.write(path)
     table.write(path, force=True)
 
-    def fails(aside):
-        aside.write_text("half")
+    def fails(temporary):
+        temporary.write_text("half")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OutputError, match="No space left"):
@@ -138,7 +141,7 @@ def test_nothing_is_overwritten_or_half_written(table, tmp_path):
     ("name", "message"),
     [("x.txt", "cannot tell a format"), ("no/such/x.tsv", "there is no directory"), (".", "is a directory")],
 )
-def test_bad_outputs_are_refused_beforehand(tmp_path, name, message):
+def test_bad_output_paths_are_refused(tmp_path, name, message):
     with pytest.raises((OutputError, OptionError), match=message):
         check_output(tmp_path / name, None if name != "." else "tsv")
 
@@ -149,6 +152,134 @@ def test_unwritable_directory(tmp_path, monkeypatch):
         check_output(tmp_path / "x.tsv")
 
 
-def test_reading_what_is_not_there(tmp_path):
+def test_reading_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         WordTable.read(tmp_path / "x.tsv")
+
+
+# --- one class for texts and for users' tables -----------------------------------------------------------------------
+
+
+def test_texts_and_tables_have_one_result_class(table):
+    assert ScoredTable is WordTable
+    stimuli = pd.DataFrame({"item": [0, 0, 0, 0], "word": ["She", "saw", "the", "mark."]})
+    scored = score_table(stimuli, "exact:bow", group_by="item")
+    assert type(scored) is type(table) is WordTable
+    columns = ["surprisal", "surprisal_naive", "before", "after"]
+    pd.testing.assert_frame_equal(scored.words()[columns], table.words()[columns][:4])
+    assert repr(table) == "<WordTable: 6 words of 3 texts, bits, exact:bow>"
+    assert repr(scored) == "<WordTable: 4 rows, 4 words of 1 texts, bits, exact:bow>"
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "jsonl"])
+def test_a_scored_table_is_written_and_read_again(tmp_path, ending):
+    stimuli = pd.DataFrame({"item": [1, 1], "word": ["She", "saw"], "rt": [310, 287]})
+    scored = score_table(stimuli, "exact:bow", group_by="item")
+    again = ScoredTable.read(scored.write(tmp_path / f"scored.{ending}"))
+    pd.testing.assert_frame_equal(again.to_pandas(), scored.to_pandas(), check_dtype=False)
+    assert again.metadata == scored.metadata
+
+
+def test_words_go_into_a_workbook(table, tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.read_excel(table.write(tmp_path / "words.xlsx"), keep_default_na=False)
+    assert frame["word"].tolist() == table.words()["word"].tolist()
+
+
+def test_a_missing_further_column_is_a_missing_number_when_read(tmp_path):
+    scored = wordprob.load("exact:bow").score("the marker", words=["the", "mark", "er"], extras=["rank", "entropy"])
+    again = WordTable.read(scored.write(tmp_path / "x.csv"))
+    pd.testing.assert_frame_equal(again.to_pandas(), scored.to_pandas(), check_dtype=False)
+
+
+# --- further columns ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doubled_entropy():
+    """Register a column for one test: twice the entropy."""
+    column = Column(
+        "doubled_entropy",
+        "twice the entropy",
+        lambda batch: 2 * batch.statistics["entropy"],
+        in_units=True,
+        statistics=("entropy",),
+    )
+    register_column(column)
+    yield column
+    del EXTRA_COLUMNS[column.name]
+
+
+def test_a_registered_column_is_scored(doubled_entropy, tmp_path):
+    assert EXTRAS["doubled_entropy"] == "twice the entropy"
+    scorer = wordprob.load("exact:bow")
+    scored = scorer.score(["She saw the mark", "the"], extras=["rank", "doubled_entropy", "entropy"], unit="nats")
+    frame = scored.to_pandas()
+    assert list(frame.columns) == [*list(COLUMNS)[:-1], "rank", "doubled_entropy", "entropy", "note"]
+    assert frame["doubled_entropy"].tolist() == (2 * frame["entropy"]).tolist()
+    in_bits = scorer.score(["She saw the mark", "the"], extras=["doubled_entropy"]).to_pandas()
+    assert np.allclose(in_bits["doubled_entropy"] * math.log(2), frame["doubled_entropy"])
+    assert "rank" not in in_bits.columns
+    again = WordTable.read(scored.write(tmp_path / "scored.parquet"))
+    assert again.to_pandas()["doubled_entropy"].tolist() == frame["doubled_entropy"].tolist()
+
+
+def test_a_registered_column_goes_into_a_users_table(doubled_entropy):
+    stimuli = pd.DataFrame({"item": [1, 1], "word": ["She", "saw"]})
+    found = score_table(stimuli, "exact:bow", group_by="item", extras=["doubled_entropy"]).to_pandas()
+    truth = wordprob.load("exact:bow").score("She saw", extras=["doubled_entropy"]).to_pandas()
+    assert found["doubled_entropy"].tolist() == truth["doubled_entropy"].tolist()
+    with pytest.raises(InputError, match="called doubled_entropy already"):
+        score_table(stimuli.assign(doubled_entropy=1), "exact:bow", group_by="item", extras=["doubled_entropy"])
+
+
+def test_a_registered_column_has_a_flag(tmp_path):
+    """In a process of its own, as flags are made when a command is imported."""
+    code = """
+from wordprob.cli import main
+from wordprob.tables.schema import Column, register_column
+register_column(Column("bytes", "bytes of the word", lambda batch: batch.spans[1] - batch.spans[0]))
+main()
+"""
+    arguments = ["score", "--text", "the naïve", "--model", "exact:bow", "--bytes", "--format", "csv"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    assert [row[rows[0].index("bytes")] for row in rows[1:]] == ["3", "6"]
+
+
+def test_names_of_columns_are_distinct(doubled_entropy):
+    for name in ("surprisal", "rank", "doubled_entropy"):
+        with pytest.raises(OptionError, match=f"a column called '{name}' already"):
+            register_column(Column(name, "", lambda batch: batch.starts))
+    with pytest.raises(OptionError, match="no further column is called 'entropie'. Did you mean entropy"):
+        wordprob.load("exact:bow").score("the mark", extras=["entropie"])
+
+
+def test_further_estimates_have_columns():
+    documents = [Document(0, "the mark"), Document("b", "saw")]
+    numbers = np.arange(3.0)
+    batch = BatchScores(
+        documents=documents,
+        counts=np.array([2, 1]),
+        data=b"the mark\nsaw\n",
+        spans=(np.array([0, 4, 9]), np.array([3, 8, 12])),
+        starts=np.array([0, 4, 0]),
+        ends=np.array([3, 8, 3]),
+        n_tokens=np.ones(3, dtype=np.int64),
+        context_tokens=np.zeros(3, dtype=np.int64),
+        surprisal=numbers,
+        naive=numbers,
+        before=numbers,
+        after=numbers,
+        notes={1: "a note"},
+        totals=TextTotals(*([np.array([2, 1])] * 2), np.zeros(2), np.array([2, 1]), *([np.zeros(2)] * 3)),
+        statistics={"rank": numbers},
+        estimates={"other": math.log(2) * numbers},
+    )
+    frame = WordTable.build([batch], {}, "bits", ["rank"]).to_pandas()
+    assert list(frame.columns) == [*list(COLUMNS)[:-1], "surprisal_other", "rank", "note"]
+    assert frame["surprisal_other"].tolist() == [0, 1, 2]
+    assert frame["text_id"].tolist() == [0, 0, "b"]
+    assert frame["word"].tolist() == ["the", "mark", "saw"]
+    assert frame["word_id"].tolist() == [0, 1, 0]
+    assert frame["note"].tolist() == ["", "a note", ""]

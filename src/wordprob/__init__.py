@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from wordprob.scoring.loading import load
     from wordprob.scoring.scorer import Scorer
     from wordprob.scoring.stimuli import score_table
-    from wordprob.tables.result import WordTable
-    from wordprob.tables.scored import ScoredTable
+    from wordprob.tables.result import ScoredTable, WordTable
 
 __all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "load", "score_table"]
 
 _LAZY_IMPORTS = {
-    "ScoredTable": "wordprob.tables.scored",
+    "ScoredTable": "wordprob.tables.result",
     "Scorer": "wordprob.scoring",
     "WordTable": "wordprob.tables.result",
     "WordprobError": "wordprob.errors",

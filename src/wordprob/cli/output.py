@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wordprob.cli.messages import to_flags
 from wordprob.cli.options import Function, with_options
 from wordprob.errors import OptionError, OutputError
 from wordprob.tables.files import FORMATS, check_output
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from wordprob.tables.result import WordTable
-    from wordprob.tables.scored import ScoredTable
 
 REASONS = 5
 """Reasons that are listed for missing values."""
@@ -101,7 +101,7 @@ def progress(total: int, what: str = "") -> Iterator[Callable[[int, int], None]]
         yield advance
 
 
-def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
     """Write or show a table, and report on it."""
     if output is not None:
         table.write(output, format_, force)
@@ -112,7 +112,7 @@ def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | Non
     report(table, output)
 
 
-def pretty(table: WordTable | ScoredTable) -> str:
+def pretty(table: WordTable) -> str:
     """Return the table for a screen: three decimals, the unit in the header, notes only where there are some."""
     frame = table.to_pandas().drop(columns=["start", "end"], errors="ignore")
     notes = [name for name in frame.columns if str(name).endswith("note") and not frame[name].any()]
@@ -136,10 +136,10 @@ def say(line: str, remarks: Sequence[str] = ()) -> None:
     if line and sys.stderr.isatty():
         click.echo(line, err=True)
     for remark in remarks:
-        click.echo(f"wordprob: {remark}", err=True)
+        click.echo(f"wordprob: {to_flags(remark)}", err=True)
 
 
-def report(table: WordTable | ScoredTable, output: Path | None) -> None:
+def report(table: WordTable, output: Path | None) -> None:
     """Say on standard error what was done and what is missing; nothing in a pipe unless something is missing."""
     texts, missing = table.texts(), table.missing()
     if output is not None and sys.stderr.isatty():

@@ -98,7 +98,7 @@ def _stimuli(
     file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]
 ) -> Stimuli:
     """Read what is to be scored, and check it as far as that goes without a model."""
-    from wordprob.scoring.stimuli import of_texts, read_stimuli
+    from wordprob.scoring.stimuli import read_stimuli, stimuli_from_texts
 
     if (file is None) == (not texts):
         raise click.UsageError('give a FILE or --text, one of them: wordprob score --text "She saw the mark."')
@@ -113,7 +113,7 @@ def _stimuli(
             given = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
             raise click.UsageError(f"{given}: for tables only; say --input-format csv if this is one.")
         found = list(texts) if file is None else [read_utf8(file)] if whole_file else read_lines(file)
-        return of_texts(found, _words(words, found), options["prefix"])
+        return stimuli_from_texts(found, _words(words, found), options["prefix"])
     if words.startswith("list:"):
         raise OptionError("--words list:FILE is for plain texts; a table gives its words with --word-column.")
     data, name = read_source(Path(str(file)))

@@ -84,7 +84,7 @@ class Estimator:
     Attributes
     ----------
     name
-        What it is called in options. Its column is ``surprisal_<name>``, but for ``corrected``, which is ``surprisal``.
+        What it is called in options. Its column is ``surprisal_<name>``, except ``corrected``, which is ``surprisal``.
     description
         What the column says, in one line.
     estimate
@@ -94,11 +94,6 @@ class Estimator:
     name: str
     description: str
     estimate: Callable[[WordTerms], Floats]
-
-    @property
-    def column(self) -> str:
-        """The name of its column."""
-        return "surprisal" if self.name == "corrected" else f"surprisal_{self.name}"
 
 
 def _naive(terms: WordTerms) -> Floats:

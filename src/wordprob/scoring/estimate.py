@@ -9,7 +9,7 @@ from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
-from wordprob.tables.result import BatchScores, TextTotals
+from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 MAX_SILENT_UNDECIDED_SHARE = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""

@@ -16,7 +16,7 @@ from wordprob.core.windows import context_size
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.prepare import BatchSettings, Chunk
-from wordprob.tables.result import BatchScores, TextTotals
+from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 SECTION_CHARACTERS_PER_WINDOW_TOKEN = 32
 """Characters of a section for each token of a window, at least: some ten windows, the last of which is not full."""

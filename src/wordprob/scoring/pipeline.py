@@ -21,7 +21,7 @@ from wordprob.scoring.requests import (
     ask_beyond_texts,
     window_requests,
 )
-from wordprob.tables.result import BatchScores
+from wordprob.tables.batch_scores import BatchScores
 
 CHUNKS_AHEAD = 2
 """Chunks prepared before they are needed."""

@@ -39,7 +39,9 @@ from wordprob.scoring.worker_pool import (
     useful_workers,
     without_documents,
 )
-from wordprob.tables.result import BatchScores, WordTable
+from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.result import WordTable
+from wordprob.tables.schema import required_statistics
 
 WordLists = Sequence[str] | Sequence[Sequence[str]]
 """The words themselves: a list for each text, or one list for one text."""
@@ -154,7 +156,7 @@ class Scorer:
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
         chunks = self._chunks(documents, definition, user_words, settings, chunk_characters)
         scored = self._score(definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, self._metadata(definition, words), unit)
+        return WordTable.build(scored, self._metadata(definition, words), unit, options.extras)
 
     def score_continuations(
         self,
@@ -218,7 +220,8 @@ class Scorer:
             for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
         ]
         scored = self._score(definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, {**self._metadata(definition, words), "context": context}, unit)
+        metadata = {**self._metadata(definition, words), "context": context}
+        return WordTable.build(scored, metadata, unit, options.extras)
 
     # --- steps ---
 
@@ -260,7 +263,7 @@ class Scorer:
             max_text_tokens=max_tokens,
             has_end_token=bool(self.model.tokenizer.vocabulary.ends),
             min_context=options.min_context,
-            statistics=tuple(options.extras),
+            statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
         )
 

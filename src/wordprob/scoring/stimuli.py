@@ -1,4 +1,4 @@
-"""From a table to the same rows with surprisals: checked first, then scored, one model after the other."""
+"""From a table to the same rows with surprisals: checked first, then scored with one model after the other."""
 
 from __future__ import annotations
 
@@ -10,176 +10,167 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.models import resolve
-from wordprob.options import DEFAULT_MODEL
+from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load, model_label
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
-from wordprob.tables import columns, regions
-from wordprob.tables import formats as sheets
-from wordprob.tables.formats import Sheet
+from wordprob.tables import columns, formats, regions
+from wordprob.tables.columns import ModelColumns
+from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.layout import Layout, lay_out
-from wordprob.tables.result import WordTable
-from wordprob.tables.scored import ScoredTable
+from wordprob.tables.result import ScoredTable, WordTable
+from wordprob.tables.stimulus_table import StimulusTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Model = str | Path | Scorer
+Model = str | Path | ModelOptions | Scorer
+"""What a model can be given as: its name, its name and how to open it, or a scorer that holds it."""
 
 
 @dataclass(frozen=True)
-class Stimuli:
-    """A table that has been read and checked, and what is wanted of it."""
-
-    sheet: Sheet
-    layout: Layout
-    words: str = "whitespace"
-    per_word: bool = False
-    sum_by: str | None = None
-    prefix: str = ""
+class Stimuli(StimulusTable):
+    """A table that has been read and checked, and can be scored."""
 
     def check_columns(
-        self, labels: Sequence[str], shape: str, names: Sequence[str] | None = None, extras: Collection[str] = ()
+        self,
+        labels: Sequence[str],
+        shape: str,
+        extras: Collection[str] = (),
+        estimators: Collection[str] = (),
     ) -> None:
-        """Raise, unless the new columns have names of their own."""
-        if shape not in columns.SHAPES:
-            raise OptionError(f"no shape is called '{shape}'; use {' or '.join(columns.SHAPES)}.")
-        wanted = columns.expected(self, extras) if names is None else names
-        there = columns.remaining(self)
-        clash = [name for name in columns.final(wanted, labels, shape, self.prefix) if name in there]
-        if clash:
-            example = self.prefix + "wp_"
-            raise InputError(
-                f"{self.sheet.name} has columns called {', '.join(clash)} already. Name the new ones differently: "
-                f"--prefix {example} makes {example}{clash[0].removeprefix(self.prefix)}."
-            )
+        """Raise, before a model is loaded, unless the new columns have names that the table does not have.
 
-    def describe(self) -> str:
-        """Say in a line what was found in the table; nothing of plain texts."""
-        layout, count = self.layout, len(self.layout.texts)
-        if layout.by_word:
-            spaced = f"spaces by '{layout.space_after}'" if layout.space_after else "joined by spaces"
-            text = f"as written in '{layout.text_column}'" if layout.text_column else spaced
-            groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
-            return (
-                f"{self.sheet.name}: {len(self.sheet)} words in '{layout.word_column}', {count} texts {groups}, {text}"
-            )
-        return f"{self.sheet.name}: {count} texts in '{layout.text_column}'" if layout.text_column else ""
-
-    def warnings(self) -> list[str]:
-        """Say what may not be meant: punctuation on rows of its own, with spaces before it."""
-        layout = self.layout
-        if not layout.by_word or layout.space_after or layout.text_column:
-            return []
-        cells = zip(layout.rows, layout.words or (), strict=True)
-        later = [pair for rows, words in cells for pair in zip(rows[1:], words[1:], strict=True)]
-        alone = [row for row, word in later if not any(map(str.isalnum, word))]
-        if not alone:
-            return []
-        return [
-            f"{len(alone)} rows hold punctuation alone (the first: {self.sheet.place(alone[0])}) and are scored with a "
-            "space before them. If people read it without one, say so in a column and name it with --space-after."
-        ]
+        Parameters
+        ----------
+        labels
+            The names of the models, from :func:`check_models`.
+        shape
+            ``long`` or ``wide``.
+        extras, estimators
+            As for :meth:`wordprob.Scorer.score`.
+        """
+        names = columns.expected_columns(self, extras, estimators)
+        columns.check_new_columns(self, names, labels, shape)
 
     def score(
         self,
         models: Model | Sequence[Model] = DEFAULT_MODEL,
         *,
+        options: ScoringOptions | None = None,
         shape: str = "long",
-        unit: str = "bits",
         load_options: Mapping[str, Any] | None = None,
-        extras: Collection[str] = (),
         progress: Progress | None = None,
         **scoring: Any,
     ) -> ScoredTable:
-        """Score the texts with each model in turn, and put the surprisals behind the rows."""
-        chosen = [models] if isinstance(models, str | Path | Scorer) else list(models)
-        labels = check_models(chosen)
-        self.check_columns(labels, shape, extras=extras)
-        unique, which = self._unique()
-        parts: dict[str, columns.ModelColumns] = {}
-        about: dict[str, dict[str, str]] = {}
-        for n, (label, model) in enumerate(zip(labels, chosen, strict=True)):
-            shown = _shifted(progress, n * len(unique), len(chosen) * len(unique))
-            table = self._run(model, unique, load_options or {}, unit=unit, extras=extras, progress=shown, **scoring)
-            parts[label], about[label] = self._part(table, which), table.metadata
-            self.check_columns(labels, shape, list(parts[label].added.columns))
-            gc.collect()  # a model that was opened here goes before the next one comes
-        return self._put_together(parts, about, shape)
+        """Score the texts with each model in turn, and put the surprisals behind the rows.
 
-    def _run(self, model: Model, unique: Sequence[int], options: Mapping[str, Any], **scoring: Any) -> WordTable:
-        scorer = model if isinstance(model, Scorer) else load(model, **options)
-        lists = self.layout.words
-        words = self.words if lists is None else [lists[n] for n in unique]
-        return scorer.score([self.layout.texts[n] for n in unique], words, **scoring)
+        Parameters
+        ----------
+        models
+            One model or several.
+        options
+            How to score. What a word is was decided when the table was read.
+        shape
+            For several models: ``long`` or ``wide``.
+        load_options
+            For models given by name: further arguments of :func:`wordprob.load`.
+        progress
+            Called with the number of texts that are done and the number of all texts, over all models.
+        **scoring
+            Arguments of :meth:`wordprob.Scorer.score`, which override ``options``.
+        """
+        models = [models] if isinstance(models, Model) else list(models)
+        arguments = scoring_arguments(options, scoring)
+        labels = check_models(models)
+        self.check_columns(labels, shape, arguments.get("extras", ()), arguments.get("estimators", ()))
+        distinct_texts, number_of_text = self._distinct_texts()
+        n_distinct = len(distinct_texts)
+        results: dict[str, ModelColumns] = {}
+        metadata: dict[str, dict[str, Any]] = {}
+        for n, (label, model) in enumerate(zip(labels, models, strict=True)):
+            shown = _offset_progress(progress, n * n_distinct, len(models) * n_distinct)
+            table = self._score_texts(model, load_options or {}, distinct_texts, progress=shown, **arguments)
+            results[label] = self._new_columns(table, number_of_text)
+            metadata[label] = table.metadata
+            columns.check_new_columns(self, list(results[label].added.columns), labels, shape)
+            gc.collect()  # the memory of a model that was opened here is free before the next one is loaded
+        return self._assemble(results, metadata, shape)
 
-    def _unique(self) -> tuple[list[int], list[int]]:
-        """Return the texts to score, each once, and for every text which of them it is."""
-        lists = self.layout.words or [[]] * len(self.layout.texts)
-        keys = [(text, tuple(words)) for text, words in zip(self.layout.texts, lists, strict=True)]
-        firsts = {key: n for n, key in reversed(list(enumerate(keys)))}
-        number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
-        return [firsts[key] for key in number], [number[key] for key in keys]
+    def _distinct_texts(self) -> tuple[list[int], list[int]]:
+        """Return the positions of the texts to score, each once, and for every text which of them it is."""
+        word_lists = self.layout.words or [[]] * len(self.layout.texts)
+        positions: list[int] = []
+        numbers: dict[tuple[str, tuple[str, ...]], int] = {}
+        number_of_text = []
+        for position, (text, words) in enumerate(zip(self.layout.texts, word_lists, strict=True)):
+            key = (text, tuple(words))
+            if key not in numbers:
+                numbers[key] = len(positions)
+                positions.append(position)
+            number_of_text.append(numbers[key])
+        return positions, number_of_text
 
-    def _part(self, table: WordTable, which: Sequence[int]) -> columns.ModelColumns:
-        words, texts = expand(table, which)
+    def _score_texts(
+        self, model: Model, load_options: Mapping[str, Any], positions: Sequence[int], **scoring: Any
+    ) -> WordTable:
+        """Score the texts at these positions; a model that is opened here is not kept."""
+        scorer = _open_scorer(model, load_options)
+        word_lists = self.layout.words
+        words = self.words if word_lists is None else [word_lists[position] for position in positions]
+        return scorer.score([self.layout.texts[position] for position in positions], words, **scoring)
+
+    def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
+        """Return the columns that one model adds."""
+        words, texts = _repeat_texts(table, number_of_text)
         if self.layout.by_word:
-            words["note"] = _several_words(words)
+            words["note"] = _notes_on_cells(words)
         if self.sum_by is not None:
-            found = regions.add_up(words, self.layout.texts, self._regions())
-        elif self.layout.by_word or self.per_word:
-            found = words
+            added = regions.add_up(words, self.layout.texts, self.regions())
+        elif self.rows_are_words:
+            added = words
         else:
-            found = columns.by_text(words, texts, table.unit)
-        return columns.ModelColumns(found[columns.chosen(self, list(found.columns))], words, texts)
+            added = columns.text_columns(words, texts, table.unit)
+        return ModelColumns(added[columns.without_own_numbers(self, list(added.columns))], words, texts)
 
-    def _regions(self) -> list[list[int]]:
-        return regions.runs(self.sheet, self.layout, str(self.sum_by))
-
-    def _put_together(self, parts: Mapping[str, columns.ModelColumns], about: Any, shape: str) -> ScoredTable:
-        labels, first = list(parts), next(iter(parts.values()))
-        sheet, rows = self._rows(first)
-        added = columns.combined({label: part.added for label, part in parts.items()}, shape, self.prefix)
-        many = len(parts) > 1
-        words, texts = (
-            columns.stacked({k: getattr(p, which) for k, p in parts.items()}) for which in ("words", "texts")
+    def _assemble(self, results: Mapping[str, ModelColumns], metadata: Mapping[str, Any], shape: str) -> ScoredTable:
+        """Put the columns of all models behind the rows."""
+        first = next(iter(results.values()))
+        sheet, rows = self.own_rows(first.texts)
+        if shape == "long":
+            rows = np.tile(rows, len(results))
+        added = columns.combine({label: result.added for label, result in results.items()}, shape, self.prefix)
+        words = columns.stack({label: result.words for label, result in results.items()})
+        texts = columns.stack({label: result.texts for label, result in results.items()})
+        return ScoredTable(
+            words,
+            self._with_groups(texts, len(results)),
+            self._table_metadata(metadata),
+            ExtendedSheet(sheet, rows, added),
         )
-        shared = {
-            key: value for key, value in about[labels[0]].items() if all(m.get(key) == value for m in about.values())
-        }
-        metadata = {
-            **shared,
-            **({"model": ", ".join(labels), "models": about} if many else {}),
-            "source": self.sheet.name,
-            **self.layout.about(),
-            "sum_by": self.sum_by or "",
-            "prefix": self.prefix,
-        }
-        rows = np.tile(rows, len(parts)) if many and shape == "long" else rows
-        return ScoredTable(sheet, rows, added, words, self._with_groups(texts, len(parts)), metadata)
 
-    def _rows(self, part: columns.ModelColumns) -> tuple[Sheet, Ints]:
-        """Return the sheet that the new columns go behind, and which of its rows come in which order."""
-        if self.sum_by is not None:
-            found = self._regions()
-            firsts = np.array([rows[0] for rows in found], dtype=np.int64)
-            sheet = self.sheet.select(firsts, regions.kept_columns(self.sheet, self.layout, found))
-            return sheet, np.arange(len(found))
-        rows = np.arange(len(self.sheet))
-        if self.per_word and not self.layout.by_word:
-            rows = np.repeat(rows, part.texts["n_words"].to_numpy(dtype=np.int64))
-        return self.sheet, rows
+    def _table_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the metadata of the table: what all models have in common, and where the texts come from."""
+        first = next(iter(metadata.values()))
+        combined: dict[str, Any] = {}
+        for key, value in first.items():
+            if all(of_model.get(key) == value for of_model in metadata.values()):
+                combined[key] = value
+        if len(metadata) > 1:
+            combined |= {"model": ", ".join(metadata), "models": dict(metadata)}
+        combined |= {"source": self.sheet.name, **self.layout.to_metadata()}
+        return {**combined, "sum_by": self.sum_by or "", "prefix": self.prefix}
 
-    def _with_groups(self, texts: pd.DataFrame, count: int) -> pd.DataFrame:
-        """Name the texts by their groups."""
+    def _with_groups(self, texts: pd.DataFrame, n_models: int) -> pd.DataFrame:
+        """Put the columns of their groups before the texts."""
         for name in reversed(self.layout.group_by):
             cells = self.sheet.cells(name)
+            groups = [cells[rows[0]] for rows in self.layout.rows]
             texts = texts.drop(columns=name, errors="ignore")
-            texts.insert(0, name, [cells[rows[0]] for rows in self.layout.rows] * count)
+            texts.insert(0, name, groups * n_models)
         return texts
 
 
@@ -200,30 +191,44 @@ def read_stimuli(
     name: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
-    opened = sheets.read(table, input_format, sheet=sheet, decimal=decimal, name=name)
+    opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name)
     layout = lay_out(opened, text_column, word_column, group_by, space_after)
+    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
-        raise OptionError(f"the rows of {opened.name} are the words; --words is for a text on each row.")
+        raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
     if layout.by_word and per_word:
-        raise OptionError(f"{opened.name} has a row for each word already; --per-word is for a text on each row.")
+        raise OptionError(f"{opened.name} has a row for each word already; `per_word` is for a text on each row.")
     if sum_by is not None:
         if not layout.by_word:
-            raise OptionError("--sum-by is for a word on each row; name that column with --word-column.")
+            raise OptionError("`sum_by` is for a word on each row; name that column with `word_column`.")
         opened.require(sum_by)
-        if not regions.runs(opened, layout, sum_by):
+        if not stimuli.regions():
             raise InputError(f"{opened.name}: column '{sum_by}' names no region on any row.")
     define(words)
-    return Stimuli(opened, layout, words, per_word, sum_by, prefix)
+    return stimuli
 
 
-def of_texts(texts: Sequence[str], words: str | Sequence[Sequence[str]] = "whitespace", prefix: str = "") -> Stimuli:
-    """Take plain texts as a table without columns: what comes out is a row for each word."""
+def stimuli_from_texts(
+    texts: Sequence[str], words: str | Sequence[Sequence[str]] = "whitespace", prefix: str = ""
+) -> Stimuli:
+    """Return plain texts as a table without columns; the result has a row for each word.
+
+    Parameters
+    ----------
+    texts
+        The texts.
+    words
+        What a word is, or the words of each text.
+    prefix
+        What the names of all columns begin with.
+    """
     import pandas as pd
 
-    given = None if isinstance(words, str) else [list(part) for part in words]
-    layout = Layout(list(texts), given, [[n] for n in range(len(texts))])
-    bare = sheets.Frame(pd.DataFrame(index=range(len(texts))), "the texts")
-    return Stimuli(bare, layout, words if isinstance(words, str) else "whitespace", per_word=True, prefix=prefix)
+    user_words = None if isinstance(words, str) else [list(words_of_text) for words_of_text in words]
+    layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
+    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), "the texts")
+    definition = words if isinstance(words, str) else "whitespace"
+    return Stimuli(no_columns, layout, definition, per_word=True, prefix=prefix)
 
 
 def score_table(
@@ -254,11 +259,12 @@ def score_table(
     table
         A data frame, or a CSV, TSV, JSON-lines, Parquet or Excel file.
     model
-        A name as for :func:`wordprob.load`, a scorer, or several of them, which are loaded one after the other.
+        A name as for :func:`wordprob.load`, a :class:`wordprob.options.ModelOptions`, a scorer, or several of them,
+        which are loaded one after the other.
     text_column
-        The column that holds a text on each row; the new columns are about whole texts.
+        The column that holds a text on each row; the new columns describe whole texts.
     word_column
-        The column that holds a word on each row; the new columns are about words. With ``text_column`` as well, the
+        The column that holds a word on each row; the new columns describe words. With ``text_column`` as well, the
         text is as that column has it, on every row, and the words are looked up in it.
     group_by
         The columns that tell which rows make a text. Rows of a text stand together, in the order of its words.
@@ -277,8 +283,8 @@ def score_table(
     unit
         ``bits`` or ``nats``.
     input_format, sheet, decimal
-        The format of a file without the usual ending, the sheet of a workbook, and the decimal mark of what is added to
-        a CSV file, where they cannot be told.
+        The format of a file without the usual extension, the sheet of a workbook, and the decimal mark of what is added
+        to a CSV file, where the file does not show them.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -311,44 +317,76 @@ def score_table(
     return stimuli.score(model, shape=shape, unit=unit, load_options=load_options, progress=progress, **scoring)
 
 
+def scoring_arguments(options: ScoringOptions | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of :meth:`wordprob.Scorer.score` from options and from arguments that override them.
+
+    ``words`` is not among them, as it depends on the table.
+    """
+    arguments = {} if options is None else {name: getattr(options, name) for name in options.names()}
+    arguments.pop("words", None)
+    if not arguments.get("estimators"):
+        arguments.pop("estimators", None)
+    return {**arguments, **overrides}
+
+
 def check_models(models: Sequence[Model]) -> list[str]:
-    """Return what tables call the models; all of them must be there before the first is loaded."""
-    labels = []
-    for model in models:
-        if isinstance(model, Scorer):
-            labels.append(model_label(model.model.metadata.get("model", "model")))
-        else:
-            resolve(model)
-            labels.append(model_label(model))
-    if twice := {label for label in labels if labels.count(label) > 1}:
-        raise OptionError(f"two models are called {', '.join(sorted(twice))}; name each once, or rename a directory.")
-    if not labels:
+    """Return the names that tables use for models; raise, before any is loaded, if one of them does not exist."""
+    if not models:
         raise OptionError("no model was named.")
+    labels = [_label(model) for model in models]
+    repeated = {label for label in labels if labels.count(label) > 1}
+    if repeated:
+        raise OptionError(
+            f"two models are called {', '.join(sorted(repeated))}; name each once, or rename a directory."
+        )
     return labels
 
 
-def _shifted(progress: Progress | None, done: int, total: int) -> Progress | None:
-    """Count on where the models before left off."""
-    return None if progress is None else lambda n, _: progress(done + n, total)
+def _label(model: Model) -> str:
+    if isinstance(model, Scorer):
+        return model_label(model.model.metadata.get("model", "model"))
+    name = model.model if isinstance(model, ModelOptions) else model
+    resolve(name)
+    return model_label(name)
 
 
-def expand(table: WordTable, which: Sequence[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the scored words and texts for texts that were scored once though they occur several times."""
-    frame, texts = table.to_pandas(), table.texts()
-    counts = texts["n_words"].to_numpy(dtype=np.int64)
+def _open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:
+    if isinstance(model, Scorer):
+        return model
+    if isinstance(model, ModelOptions):
+        return load(**model.to_dict())
+    return load(model, **load_options)
+
+
+def _offset_progress(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """Return a progress function that counts on from what earlier models have done."""
+    if progress is None:
+        return None
+    return lambda n, _: progress(done + n, total)
+
+
+def _repeat_texts(table: WordTable, number_of_text: Sequence[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the words and the summary of all texts, where equal texts were scored once.
+
+    ``number_of_text`` says for each text which of the scored ones it is.
+    """
+    scored_words = table.words()
+    scored_texts = table.texts()
+    counts = scored_texts["n_words"].to_numpy(dtype=np.int64)
     ends = np.cumsum(counts)
-    index = [np.arange(ends[k] - counts[k], ends[k]) for k in which]
-    words = frame.iloc[np.concatenate(index) if index else []].reset_index(drop=True)
-    words["text_id"] = np.repeat(np.arange(len(which)), counts[list(which)])
-    by_text = texts.iloc[list(which)].reset_index(drop=True)
-    by_text["text_id"] = range(len(which))
-    return words, by_text
+    rows = [np.arange(ends[number] - counts[number], ends[number]) for number in number_of_text]
+    words = scored_words.iloc[np.concatenate(rows) if rows else []].reset_index(drop=True)
+    words["text_id"] = np.repeat(np.arange(len(number_of_text)), counts[list(number_of_text)])
+    texts = scored_texts.iloc[list(number_of_text)].reset_index(drop=True)
+    texts["text_id"] = range(len(number_of_text))
+    return words, texts
 
 
-def _several_words(words: pd.DataFrame) -> list[str]:
-    """Say of cells that hold several words that their surprisals are added."""
-    found = zip(words["word"].tolist(), words["note"].tolist(), strict=True)
-    return [
-        "; ".join(filter(None, [note, f"{count} words in one cell, taken together" if count > 1 else ""]))
-        for note, count in ((note, len(word.split())) for word, note in found)
-    ]
+def _notes_on_cells(words: pd.DataFrame) -> list[str]:
+    """Return the notes of words; a cell that holds several words has a note about that as well."""
+    notes = []
+    for cell, note in zip(words["word"].tolist(), words["note"].tolist(), strict=True):
+        n_words = len(cell.split())
+        together = f"{n_words} words in one cell, taken together" if n_words > 1 else ""
+        notes.append("; ".join(filter(None, [note, together])))
+    return notes

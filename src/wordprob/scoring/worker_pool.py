@@ -25,7 +25,7 @@ from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Score
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
 from wordprob.scoring.requests import Progress
-from wordprob.tables.result import BatchScores
+from wordprob.tables.batch_scores import BatchScores
 
 WORKER = "wordprob.scoring.scorer:score_for_parent"
 """The function that a worker process runs."""

@@ -10,7 +10,7 @@ from wordprob.errors import InputError, OptionError
 from wordprob.sources.discovery import HUB
 
 MARKERS = re.compile(r"\s*_(?:START_ARTICLE|START_SECTION|START_PARAGRAPH|NEWLINE)_\s*")
-"""What Wiki-40B writes between its parts."""
+"""What Wiki-40B writes between the parts of an article."""
 
 
 def rows(source: str, first: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -21,14 +21,14 @@ def rows(source: str, first: int = 0) -> Iterator[Mapping[str, Any]]:
         raise OptionError("Hugging Face data sets need: pip install 'wordprob[data]'. Or give a local file.") from error
     name, config, split = parse(source)
     try:
-        found = load_dataset(name, config, split=split, streaming=True)
-        yield from found.skip(first) if first else found
+        dataset = load_dataset(name, config, split=split, streaming=True)
+        yield from dataset.skip(first) if first else dataset
     except Exception as error:  # the package raises whatever its network stack does
         raise InputError(f"the data set '{name}' cannot be opened: {error}. Offline, give a local file.") from error
 
 
 def parse(source: str) -> tuple[str, str | None, str]:
-    """Take ``hf:NAME[:CONFIG][:SPLIT]`` apart; the split is ``train`` unless given.
+    """Return the name, configuration and split of ``hf:NAME[:CONFIG][:SPLIT]``; the split is ``train`` by default.
 
     Examples
     --------
@@ -38,13 +38,15 @@ def parse(source: str) -> tuple[str, str | None, str]:
     parts = source.removeprefix(HUB).split(":")
     if len(parts) > 3 or not parts[0]:
         raise OptionError(f"'{source}' names no data set; write hf:NAME, hf:NAME:SPLIT or hf:NAME:CONFIG:SPLIT.")
+    if len(parts) == 1:
+        return parts[0], None, "train"
     if len(parts) == 2:
         return parts[0], None, parts[1]
-    return parts[0], parts[1] if len(parts) == 3 else None, parts[2] if len(parts) == 3 else "train"
+    return parts[0], parts[1], parts[2]
 
 
 def clean(text: str) -> str:
-    r"""Take Wiki-40B's markers out of a text; other texts stay as they are.
+    r"""Remove Wiki-40B's markers from a text; other texts stay as they are.
 
     Examples
     --------

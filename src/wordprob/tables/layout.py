@@ -1,4 +1,4 @@
-"""How a table holds its texts: one on each row, or one word on each row."""
+"""How a table holds its texts: a text on each row, or a word on each row."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from wordprob.errors import AlignmentError, InputError, OptionError
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 
-TEXT_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
-WORD_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
-GROUP_NAMES = (
+TEXT_COLUMN_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
+WORD_COLUMN_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
+GROUP_COLUMN_NAMES = (
     "participant", "subject", "subj", "list", "text_id", "item", "item_id", "condition", "cond", "sentence_id",
     "sent_id", "sentence", "story", "passage", "trial",
 )  # fmt: skip
-"""Names, whatever their case, that tell what a column holds when nobody says; of the groups all count."""
+"""Names, in any case, that show what a column holds when it is not specified. Of the last list all are used."""
 
-TRUE = frozenset({"true", "t", "yes", "y", "1", "_", " "})
-FALSE = frozenset({"false", "f", "no", "n", "0", "spaceafter=no", ""})
-"""What a column for --space-after may hold; the last of each as spaCy's ``whitespace_`` and CoNLL-U have it."""
+SPACE_VALUES = frozenset({"true", "t", "yes", "y", "1", "_", " "})
+NO_SPACE_VALUES = frozenset({"false", "f", "no", "n", "0", "spaceafter=no", ""})
+"""What a column for ``space_after`` may hold; the last of each as in CoNLL-U and in spaCy's ``whitespace_``."""
+
+SHOWN_CHARACTERS = 30
+"""How much of a text is quoted in a message."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ class Layout:
     texts
         What is scored, in the order of the table.
     words
-        The words of each text, where they are given.
+        The words of each text, where the table has them.
     rows
-        The rows that each text has.
+        The positions of each text's rows.
     text_column, word_column, group_by, space_after
-        The columns this comes from.
+        The columns that this comes from.
     """
 
     texts: list[str]
@@ -50,11 +53,11 @@ class Layout:
 
     @property
     def by_word(self) -> bool:
-        """Whether a row is a word."""
+        """True if a row is a word."""
         return self.word_column is not None
 
-    def about(self) -> dict[str, str]:
-        """Return what goes into the metadata."""
+    def to_metadata(self) -> dict[str, str]:
+        """Return the columns that the texts come from, as the metadata has them."""
         return {
             "text_column": self.text_column or "",
             "word_column": self.word_column or "",
@@ -70,77 +73,110 @@ def lay_out(
     group_by: str | Sequence[str] | None = None,
     space_after: str | None = None,
 ) -> Layout:
-    """Find the texts of a table; what is not said is told by the names of its columns."""
-    chosen = parse_columns(sheet, group_by)
+    """Find the texts of a table; columns that are not specified are told by their names.
+
+    Parameters
+    ----------
+    sheet
+        The table.
+    text_column, word_column, group_by, space_after
+        As for :func:`wordprob.score_table`.
+    """
+    groups = parse_columns(sheet, group_by)
     if text_column is None and word_column is None:
-        text_column, word_column = _detect(sheet)
-    sheet.require(*(name for name in (text_column, word_column, *(chosen or ()), space_after) if name is not None))
+        text_column, word_column = _detect_columns(sheet)
+    used_columns = (text_column, word_column, *(groups or ()), space_after)
+    sheet.require(*(name for name in used_columns if name is not None))
     if word_column is None:
-        if chosen is not None or space_after:
+        if groups is not None or space_after:
             raise OptionError(
-                "--group-by and --space-after are for a word on each row; name that column with --word-column."
+                "`group_by` and `space_after` are for a word on each row; name that column with `word_column`."
             )
-        texts = _strings(sheet, str(text_column), blank="")
-        return Layout(texts, None, [[n] for n in range(len(sheet))], text_column)
+        return _texts_on_rows(sheet, str(text_column))
     if text_column is not None and space_after is not None:
-        raise OptionError("--text-column says how the words are spaced already; leave --space-after out.")
-    groups = _groups(sheet, word_column, text_column) if chosen is None else chosen
-    rows = _rows(sheet, groups)
+        raise OptionError("`text_column` says how the words are spaced already; leave `space_after` out.")
+    if groups is None:
+        groups = _detect_groups(sheet, word_column, text_column)
+    return _words_on_rows(sheet, text_column, word_column, groups, space_after)
+
+
+def _texts_on_rows(sheet: Sheet, text_column: str) -> Layout:
+    texts = _strings(sheet, text_column, blank="")
+    return Layout(texts, None, [[row] for row in range(len(sheet))], text_column)
+
+
+def _words_on_rows(
+    sheet: Sheet, text_column: str | None, word_column: str, groups: tuple[str, ...], space_after: str | None
+) -> Layout:
+    rows = _rows_of_texts(sheet, groups)
     cells = [cell.strip() for cell in _strings(sheet, word_column)]
-    words = [[cells[n] for n in part] for part in rows]
+    words = [[cells[row] for row in rows_of_text] for rows_of_text in rows]
     if text_column is None:
-        texts = _join(sheet, words, rows, space_after)
+        texts = _join_words(sheet, words, rows, space_after)
     else:
-        texts = _given_texts(sheet, text_column, words, rows)
+        texts = _repeated_texts(sheet, text_column, words, rows)
     return Layout(texts, words, rows, text_column, word_column, groups, space_after)
 
 
 # --- which columns -------------------------------------------------------------------------------------------------
 
 
-def _named(sheet: Sheet, names: Iterable[str]) -> list[str]:
+def _columns_called(sheet: Sheet, names: Iterable[str]) -> list[str]:
+    """Return the columns that have one of these names, in any case, in the order of the names."""
     by_name = {name.strip().lower(): name for name in reversed(sheet.columns)}
     return [by_name[name] for name in names if name in by_name]
 
 
-def _detect(sheet: Sheet) -> tuple[str | None, str | None]:
-    texts, words = _named(sheet, TEXT_NAMES), _named(sheet, WORD_NAMES)
-    if not texts and not words:
+def _detect_columns(sheet: Sheet) -> tuple[str | None, str | None]:
+    """Return the column of texts and that of words, told by their names; one of them may be None."""
+    text_columns = _columns_called(sheet, TEXT_COLUMN_NAMES)
+    word_columns = _columns_called(sheet, WORD_COLUMN_NAMES)
+    if not text_columns and not word_columns:
         raise InputError(
             f"cannot tell which column of {sheet.name} holds the texts or words. It has: {', '.join(sheet.columns)}. "
-            "Name it with --text-column (a text on each row) or --word-column (a word on each row)."
+            "Name it with `text_column` (a text on each row) or `word_column` (a word on each row)."
         )
-    both = bool(texts and words)
-    if both and not str(sheet.cells(texts[0])[0]).lstrip().startswith(str(sheet.cells(words[0])[0]).strip()):
-        return None, words[0]  # a column such as 'sentence' may hold a number
-    return (texts[0] if texts else None), (words[0] if words else None)
+    if text_columns and word_columns:
+        first_text = str(sheet.cells(text_columns[0])[0]).lstrip()
+        first_word = str(sheet.cells(word_columns[0])[0]).strip()
+        if not first_text.startswith(first_word):
+            return None, word_columns[0]  # a column such as 'sentence' may hold a number
+    return (text_columns[0] if text_columns else None), (word_columns[0] if word_columns else None)
 
 
-def _groups(sheet: Sheet, word_column: str, text_column: str | None) -> tuple[str, ...]:
-    """Return the columns whose names say that they tell texts apart."""
-    found = [name for name in _named(sheet, GROUP_NAMES) if name not in (word_column, text_column)]
-    found = [name for name in found if not all(map(_blank, sheet.cells(name)))]
-    found += [] if text_column is None else [text_column]
-    if not found or len(_rows(sheet, found)) == len(sheet) > 1:
-        there = [name for name in sheet.columns if name != word_column]
+def _detect_groups(sheet: Sheet, word_column: str, text_column: str | None) -> tuple[str, ...]:
+    """Return the columns whose names show that they tell texts apart."""
+    groups = []
+    for name in _columns_called(sheet, GROUP_COLUMN_NAMES):
+        empty = all(_is_blank(value) for value in sheet.cells(name))
+        if name not in (word_column, text_column) and not empty:
+            groups.append(name)
+    if text_column is not None:
+        groups.append(text_column)
+    if not groups or len(_rows_of_texts(sheet, groups)) == len(sheet) > 1:
+        others = [name for name in sheet.columns if name != word_column]
+        example = ",".join(others[:2]) or "item"
         raise InputError(
-            f"which rows of {sheet.name} make a text? Say it with --group-by, for example --group-by "
-            f"{','.join(there[:2]) or 'item'} (columns: {', '.join(sheet.columns)}); with --group-by none the table "
-            "is one text."
+            f"which rows of {sheet.name} make a text? Specify `group_by`, for example '{example}' "
+            f"(columns: {', '.join(sheet.columns)}); with 'none' the table is one text."
         )
-    return tuple(found)
+    return tuple(groups)
 
 
-def parse_columns(sheet: Sheet, given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Read a list of columns, or their names with commas between them; 'none' is the empty list."""
-    if given is None or not isinstance(given, str):
-        return None if given is None else tuple(given)
-    if given in sheet.columns:
-        return (given,)
-    return () if given == "none" else tuple(name.strip() for name in given.split(",") if name.strip())
+def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return column names from a list, or from a string with commas between them; 'none' is the empty list."""
+    if columns is None:
+        return None
+    if not isinstance(columns, str):
+        return tuple(columns)
+    if columns in sheet.columns:
+        return (columns,)
+    if columns == "none":
+        return ()
+    return tuple(name.strip() for name in columns.split(",") if name.strip())
 
 
-def _blank(value: object) -> bool:
+def _is_blank(value: object) -> bool:
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
@@ -148,12 +184,12 @@ def _blank(value: object) -> bool:
 
 
 def _strings(sheet: Sheet, column: str, blank: str | None = None) -> list[str]:
-    """Return a column as strings; ``blank`` stands for empty cells, which are an error without it."""
+    """Return a column as strings; ``blank`` replaces empty cells, which are an error without it."""
     return [_string(sheet, row, column, value, blank) for row, value in enumerate(sheet.cells(column))]
 
 
 def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) -> str:
-    if _blank(value):
+    if _is_blank(value):
         if blank is not None:
             return blank
         raise InputError(f"{sheet.place(row)}: no word in column '{column}'. Fill the cell, or take the row out.")
@@ -167,79 +203,96 @@ def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) 
     )
 
 
-def _rows(sheet: Sheet, groups: Sequence[str]) -> list[list[int]]:
+def _rows_of_texts(sheet: Sheet, groups: Sequence[str]) -> list[list[int]]:
     """Return the rows of each text: consecutive rows with the same values in ``groups``."""
     columns = [sheet.cells(name) for name in groups]
     for name, cells in zip(groups, columns, strict=True):
-        empty = next((n for n, value in enumerate(cells) if _blank(value)), None)
-        if empty is not None:
+        _check_filled(sheet, name, cells)
+    keys: list[tuple[Any, ...]] = list(zip(*columns, strict=True)) if columns else [()] * len(sheet)
+    texts = [list(rows) for _, rows in groupby(range(len(sheet)), key=keys.__getitem__)]
+    earlier: dict[tuple[Any, ...], list[int]] = {}
+    for rows in texts:
+        key = keys[rows[0]]
+        if key in earlier:
+            values = ", ".join(f"{name} = {value}" for name, value in zip(groups, key, strict=True))
             raise InputError(
-                f"{sheet.place(empty)}: no value in '{name}', so its text is not known. Fill the cell on every row "
+                f"{sheet.place(rows[0])}: {values} comes again, after other rows; its words before end at "
+                f"{sheet.place(earlier[key][-1]).removeprefix(sheet.name + ', ')}. If these are different texts, add "
+                "the column that tells them apart to `group_by` (a participant, say); if it is one text, sort the rows."
+            )
+        earlier[key] = rows
+    return texts
+
+
+def _check_filled(sheet: Sheet, column: str, cells: Sequence[Any]) -> None:
+    """Raise at the first row that has no value in a column of groups."""
+    for row, value in enumerate(cells):
+        if _is_blank(value):
+            raise InputError(
+                f"{sheet.place(row)}: no value in '{column}', so its text is not known. Fill the cell on every row "
                 "(merged cells hold a value in the first row only)."
             )
-    keys = list(zip(*columns, strict=True)) if columns else [()] * len(sheet)
-    runs = [list(part) for _, part in groupby(range(len(sheet)), key=keys.__getitem__)]
-    seen: dict[tuple[Any, ...], list[int]] = {}
-    for run in runs:
-        key = keys[run[0]]
-        if key in seen:
-            named = ", ".join(f"{name} = {value}" for name, value in zip(groups, key, strict=True))
-            raise InputError(
-                f"{sheet.place(run[0])}: {named} comes again, after other rows; its words before end at "
-                f"{sheet.place(seen[key][-1]).removeprefix(sheet.name + ', ')}. If these are different texts, add the "
-                "column that tells them apart to --group-by (a participant, say); if it is one text, sort the rows."
-            )
-        seen[key] = run
-    return runs
 
 
-def _join(sheet: Sheet, words: Sequence[list[str]], rows: Sequence[list[int]], space_after: str | None) -> list[str]:
+def _join_words(
+    sheet: Sheet, words: Sequence[list[str]], rows: Sequence[list[int]], space_after: str | None
+) -> list[str]:
+    """Return the texts that words make, with a space after each or where a column has one."""
     if space_after is None:
-        return [" ".join(part) for part in words]
-    spaced = _spaces(sheet, space_after)
-    gaps = [[" " if spaced[n] else "" for n in part[:-1]] + [""] for part in rows]
-    return ["".join(word + gap for word, gap in zip(*pair, strict=True)) for pair in zip(words, gaps, strict=True)]
+        return [" ".join(words_of_text) for words_of_text in words]
+    has_space = _read_spaces(sheet, space_after)
+    texts = []
+    for words_of_text, rows_of_text in zip(words, rows, strict=True):
+        pieces = []
+        for word, row in zip(words_of_text, rows_of_text, strict=True):
+            pieces += [word, " " if has_space[row] else ""]
+        texts.append("".join(pieces[:-1]))  # no space at the end of a text
+    return texts
 
 
-def _spaces(sheet: Sheet, column: str) -> list[bool]:
+def _read_spaces(sheet: Sheet, column: str) -> list[bool]:
+    """Return for each row whether a space comes after its word."""
     values = ["" if is_missing(value) else str(value) for value in sheet.cells(column)]
     marks = [value if value in ("", " ") else value.strip().lower() for value in values]
-    blanks = set(marks) <= {"", " "} and " " in marks
+    # An empty cell means "no space" only in a column as spaCy writes it: nothing but spaces and empty cells.
+    empty_means_no_space = " " in marks and set(marks) <= {"", " "}
     for row, mark in enumerate(marks):
-        if (mark not in TRUE and mark not in FALSE) or (not mark and not blanks):
+        known = mark in SPACE_VALUES or mark in NO_SPACE_VALUES
+        if not known or (not mark and not empty_means_no_space):
             raise InputError(
                 f"{sheet.place(row)}: column '{column}' holds {values[row]!r}; a space after the word is true or false "
                 "(or yes/no, 1/0, TRUE/FALSE)."
             )
-    return [mark in TRUE for mark in marks]
+    return [mark in SPACE_VALUES for mark in marks]
 
 
-def _given_texts(sheet: Sheet, column: str, words: Sequence[list[str]], rows: Sequence[list[int]]) -> list[str]:
-    """Return the text that every row of a group repeats, and make sure that the words are those of the text."""
+def _repeated_texts(sheet: Sheet, column: str, words: Sequence[list[str]], rows: Sequence[list[int]]) -> list[str]:
+    """Return the texts that all their rows repeat; raise unless the words are those of the text."""
     cells = _strings(sheet, column)
-    for part, found in zip(rows, words, strict=True):
-        for before, after in pairwise(part):
-            if cells[before] != cells[after]:
+    for rows_of_text, words_of_text in zip(rows, words, strict=True):
+        for row, next_row in pairwise(rows_of_text):
+            if cells[row] != cells[next_row]:
                 raise InputError(
-                    f"{sheet.place(after)}: the text in '{column}' is not that of the row before, though both rows "
-                    "belong together by --group-by."
+                    f"{sheet.place(next_row)}: the text in '{column}' is not that of the row before, though both rows "
+                    "belong together by `group_by`."
                 )
-        _check_words(sheet, cells[part[0]], found, part)
-    return [cells[part[0]] for part in rows]
+        _check_words(sheet, cells[rows_of_text[0]], words_of_text, rows_of_text)
+    return [cells[rows_of_text[0]] for rows_of_text in rows]
 
 
-def _check_words(sheet: Sheet, text: str, found: Sequence[str], part: Sequence[int]) -> None:
+def _check_words(sheet: Sheet, text: str, words: Sequence[str], rows: Sequence[int]) -> None:
     """Raise at the first row whose word does not come next in the text."""
     rest = text
-    for word, row in zip(found, part, strict=True):
+    for word, row in zip(words, rows, strict=True):
         rest = rest.lstrip()
         if not rest.startswith(word):
             raise AlignmentError(
-                f"{sheet.place(row)}: the word is '{word}', but the text goes on with '{rest[:30]}'. The rows must "
-                "give every word of the text, in order, as it is spelled there."
+                f"{sheet.place(row)}: the word is '{word}', but the text goes on with '{rest[:SHOWN_CHARACTERS]}'. The "
+                "rows must give every word of the text, in order, as it is spelled there."
             )
         rest = rest[len(word) :]
-    if rest.strip():
+    rest = rest.strip()
+    if rest:
         raise AlignmentError(
-            f"{sheet.place(part[-1])}: the rows end here, but the text goes on with '{rest.strip()[:30]}'."
+            f"{sheet.place(rows[-1])}: the rows end here, but the text goes on with '{rest[:SHOWN_CHARACTERS]}'."
         )

@@ -1,32 +1,126 @@
-"""The columns of a scored text, what each says, and their units."""
+"""The columns of scored texts: what each says, where its values come from, and its unit.
+
+A further column is an object that is registered once. It is then available to :meth:`wordprob.Scorer.score`, as a flag
+of the commands that are started afterwards, and in every file format:
+
+>>> column = Column("n_bytes", "bytes of the word", lambda batch: batch.spans[1] - batch.spans[0])
+>>> register_column(column)
+>>> import wordprob
+>>> wordprob.load("exact:bow").score("the mark", extras=["n_bytes"]).to_pandas()["n_bytes"].tolist()
+[3, 4]
+>>> del EXTRA_COLUMNS["n_bytes"]
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import OptionError, did_you_mean
 
+if TYPE_CHECKING:
+    from wordprob.tables.batch_scores import BatchScores
+
 UNITS = {"bits": math.log(2.0), "nats": 1.0}
-"""Size of a unit in nats."""
+"""The size of each unit in nats."""
 
 
-COLUMNS: dict[str, str] = {
-    "text_id": "which text, by its number (from 0) or the id given",
-    "word_id": "which word of the text, from 0",
-    "word": "the word as it stands in the text",
-    "start": "where it begins, in characters from 0",
-    "end": "where it ends, exclusive: text[start:end] is the word",
-    "n_tokens": "tokens that write the word, the separators before it included",
-    "context_tokens": "tokens of the text the model had seen before it",
-    "surprisal": "the word's surprisal, corrected",
-    "surprisal_naive": "the sum of its tokens' surprisals, as usually published",
-    "before": "−log of the boundary mass before the word",
-    "after": "−log of the boundary mass after the word",
-    "note": "why a value is missing, or what to know about it",
-}
-"""The columns of a scored text, and what each says."""
+@dataclass(frozen=True)
+class Column:
+    """A column of a table of words.
 
+    Attributes
+    ----------
+    name
+        The name in tables and files. On the command line, a further column has a flag of this name.
+    description
+        What the column says, in a few words; shown in the help and in the server's schema.
+    values
+        A function from a scored batch to an array with one value for each word.
+    in_units
+        True if the values are in nats; they are then divided by the size of the table's unit.
+    statistics
+        Names of statistics, from :data:`wordprob.models.protocol.STATISTICS`, that the model has to compute where each
+        word begins. The function finds them in ``batch.statistics``.
+    """
+
+    name: str
+    description: str
+    values: Callable[[BatchScores], Any]
+    in_units: bool = False
+    statistics: tuple[str, ...] = ()
+
+
+def _statistic(name: str, description: str, in_units: bool = False) -> Column:
+    """Return a column that holds a statistic of the same name."""
+    return Column(name, description, lambda batch: batch.statistics[name], in_units, (name,))
+
+
+WORD_COLUMNS: tuple[Column, ...] = (
+    Column("text_id", "which text, by its number (from 0) or the id given", attrgetter("text_ids")),
+    Column("word_id", "which word of the text, from 0", attrgetter("word_ids")),
+    Column("word", "the word as it stands in the text", attrgetter("words")),
+    Column("start", "where it begins, in characters from 0", attrgetter("starts")),
+    Column("end", "where it ends, exclusive: text[start:end] is the word", attrgetter("ends")),
+    Column("n_tokens", "tokens that write the word, the separators before it included", attrgetter("n_tokens")),
+    Column("context_tokens", "tokens of the text the model had seen before it", attrgetter("context_tokens")),
+    Column("surprisal", "the word's surprisal, corrected", attrgetter("surprisal"), in_units=True),
+    Column(
+        "surprisal_naive",
+        "the sum of its tokens' surprisals, as usually published",
+        attrgetter("naive"),
+        in_units=True,
+    ),
+    Column("before", "−log of the boundary mass before the word", attrgetter("before"), in_units=True),
+    Column("after", "−log of the boundary mass after the word", attrgetter("after"), in_units=True),
+    Column("note", "why a value is missing, or what to know about it", attrgetter("word_notes")),
+)
+"""The columns that every table of words has, in their order. Further ones come before the last."""
+
+EXTRA_COLUMNS: dict[str, Column] = {}
+"""The further columns that can be requested, by name."""
+
+
+def register_column(column: Column) -> None:
+    """Make a further column available under its name.
+
+    Parameters
+    ----------
+    column
+        The column; its name must not be that of another column.
+    """
+    if column.name in COLUMNS or column.name in EXTRA_COLUMNS:
+        raise OptionError(f"there is a column called '{column.name}' already; give yours another name.")
+    EXTRA_COLUMNS[column.name] = column
+
+
+class ColumnDescriptions(Mapping[str, str]):
+    """The names and descriptions of registered columns; includes those that are registered later."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> str:
+        return self._columns[name].description
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+COLUMNS: dict[str, str] = {column.name: column.description for column in WORD_COLUMNS}
+"""The columns that every table of words has, and what each says."""
+
+EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
+"""The further columns, and what each says."""
+
+register_column(_statistic("entropy", "entropy of the next token where the word begins", in_units=True))
+register_column(_statistic("rank", "rank of the word's first token there: 1 is the likeliest"))
 
 TEXT_COLUMNS: dict[str, str] = {
     "text_id": "which text",
@@ -45,21 +139,37 @@ TEXT_COLUMNS: dict[str, str] = {
     "conservation": "words and end less the tokens, in nats: near 0, or something is wrong",
     "note": "why a value is missing",
 }
-"""The columns of the summary by text."""
+"""The columns of the summary by text, and what each says."""
 
 
-NUMBERS = ("surprisal", "surprisal_naive", "before", "after")
+def estimate_name(estimator: str) -> str:
+    """Return the name of the column that holds the surprisals of a further estimator."""
+    return f"surprisal_{estimator}"
 
 
-EXTRAS: dict[str, str] = {
-    "entropy": "entropy of the next token where the word begins",
-    "rank": "rank of the word's first token there: 1 is the likeliest",
-}
-"""Further columns, on request."""
+def estimate_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns that hold the surprisals of other estimators, the naive one among them."""
+    return [name for name in names if name.startswith(estimate_name(""))]
 
 
-MEASURED = (*NUMBERS, "entropy")
-"""Columns in the table's unit."""
+def check_extras(names: Collection[str]) -> None:
+    """Raise :class:`OptionError` unless all names are those of further columns."""
+    for name in names:
+        if name not in EXTRA_COLUMNS:
+            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRA_COLUMNS)}")
+
+
+def required_statistics(extras: Collection[str]) -> tuple[str, ...]:
+    """Return the statistics that a model has to compute for these further columns, each once.
+
+    Examples
+    --------
+    >>> required_statistics(["rank", "entropy"])
+    ('rank', 'entropy')
+    """
+    check_extras(extras)
+    statistics = [statistic for name in extras for statistic in EXTRA_COLUMNS[name].statistics]
+    return tuple(dict.fromkeys(statistics))
 
 
 def unit_size(unit: str) -> float:
@@ -67,10 +177,3 @@ def unit_size(unit: str) -> float:
     if unit not in UNITS:
         raise OptionError(f"no unit is called '{unit}'; use {' or '.join(UNITS)}.")
     return UNITS[unit]
-
-
-def check_extras(extras: Collection[str]) -> None:
-    """Raise, unless these are further columns that can be asked for."""
-    for name in extras:
-        if name not in EXTRAS:
-            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRAS)}")

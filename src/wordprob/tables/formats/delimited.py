@@ -1,4 +1,4 @@
-"""CSV and TSV: every record is kept as it was written, and comes out with more cells at its end."""
+"""CSV and TSV: every row is kept as it was written, and is written again with more cells at its end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
@@ -17,13 +17,23 @@ from wordprob.tables.formats.encoding import decode, encode
 if TYPE_CHECKING:
     import pandas as pd
 
-DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
-"""What may stand between cells, the likeliest first; European Excel writes semicolons into .csv files."""
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+"""What stands between the cells of files that we write, and of corpora that are read as a stream."""
 
-NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
+DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
+"""What may stand between the cells of a user's table, the likeliest first; European Excel writes semicolons."""
+
+DELIMITER_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
 NEWLINE = re.compile(r"\r\n|\n|\r")
 EXCEL_HINT = re.compile(r'"?sep=(.)"?\r?\n')
-POINT, COMMA = re.compile(r"-?\d+\.\d+"), re.compile(r"-?\d+,\d+")
+QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
+DECIMAL_POINT = re.compile(r"-?\d+\.\d+")
+DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+MAX_CELL_CHARACTERS = 2**31 - 1
+"""The most that the csv module can hold in a cell."""
+
+DECIMAL_SAMPLE_ROWS = 1000
+"""Rows that are looked at to tell the decimal mark."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Dialect:
     newline: str = "\n"
     decimal: str = "."
     preamble: str = ""
-    """A first line for Excel that names the delimiter."""
+    """A first line that names the delimiter to Excel."""
 
     def cell(self, value: object) -> str:
         """Return one cell as it goes into the file."""
@@ -48,13 +58,13 @@ class Dialect:
         return text
 
     def line(self, values: Sequence[object]) -> str:
-        """Return cells as one record, without its line end."""
+        """Return cells as one row, without its line end."""
         return self.delimiter.join(self.cell(value) for value in values)
 
 
 @dataclass(frozen=True)
-class Record:
-    """One row: its cells, its text without the line end, and the line it begins on."""
+class DelimitedRow:
+    """A row: its cells, its text without the line end, and the number of the line it begins on."""
 
     cells: list[str]
     raw: str
@@ -64,22 +74,27 @@ class Record:
 class Delimited(Sheet):
     """A CSV or TSV file."""
 
-    def __init__(self, name: str, format: str, dialect: Dialect, header: Record, records: Sequence[Record]) -> None:
-        self.name, self.format, self.dialect = name, format, dialect
-        self._header, self._records = header, records
+    def __init__(
+        self, name: str, format: str, dialect: Dialect, header: DelimitedRow, rows: Sequence[DelimitedRow]
+    ) -> None:
+        self.name = name
+        self.format = format
+        self.dialect = dialect
+        self._header = header
+        self._rows = rows
         self.columns = name_columns(header.cells, name)
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._rows)
 
     def place(self, row: int) -> str:
-        """Say which line a row is on."""
-        return f"{self.name}, line {self._records[row].line}"
+        """Return the line that a row begins on, for messages."""
+        return f"{self.name}, line {self._rows[row].line}"
 
     def cells(self, column: str) -> list[Any]:
         """Return a column's strings."""
-        at = self.columns.index(column)
-        return [record.cells[at] for record in self._records]
+        index = self.columns.index(column)
+        return [row.cells[index] for row in self._rows]
 
     def frame(self) -> pd.DataFrame:
         """Return the table, all strings."""
@@ -88,132 +103,147 @@ class Delimited(Sheet):
         return pd.DataFrame({name: pd.Series(self.cells(name), dtype=str) for name in self.columns})
 
     def select(self, rows: Ints, columns: Sequence[str]) -> Delimited:
-        """Return some rows and columns, written anew in the same dialect."""
-        at = [self.columns.index(name) for name in columns]
+        """Return some rows and columns, written again in the same dialect."""
+        indices = [self.columns.index(name) for name in columns]
 
-        def taken(record: Record) -> Record:
-            cells = [record.cells[n] for n in at]
-            return Record(cells, self.dialect.line(cells), record.line)
+        def select_cells(row: DelimitedRow) -> DelimitedRow:
+            cells = [row.cells[index] for index in indices]
+            return DelimitedRow(cells, self.dialect.line(cells), row.line)
 
-        chosen = [taken(self._records[row]) for row in rows.tolist()]
-        return Delimited(self.name, self.format, self.dialect, taken(self._header), chosen)
+        selected = [select_cells(self._rows[position]) for position in rows.tolist()]
+        return Delimited(self.name, self.format, self.dialect, select_cells(self._header), selected)
 
     def render(self, rows: Ints, added: pd.DataFrame) -> bytes:
-        """Return the records as they were, each with the new cells behind it."""
+        """Return the rows as they were, each with the new cells behind it."""
         dialect = self.dialect
-        head = dialect.delimiter.join([self._header.raw, *(dialect.cell(name) for name in added.columns)])
-        columns = [[dialect.cell(value) for value in added[name].tolist()] for name in added.columns]
-        lines = [
-            dialect.delimiter.join((self._records[row].raw, *cells))
-            for row, *cells in zip(rows.tolist(), *columns, strict=True)
-        ]
-        return encode(
-            dialect.preamble + "".join(f"{line}{dialect.newline}" for line in (head, *lines)), dialect.encoding
-        )
+        new_names = [dialect.cell(name) for name in added.columns]
+        new_columns = [[dialect.cell(value) for value in added[name].tolist()] for name in added.columns]
+        lines = [dialect.delimiter.join([self._header.raw, *new_names])]
+        for position, *new_cells in zip(rows.tolist(), *new_columns, strict=True):
+            lines.append(dialect.delimiter.join([self._rows[position].raw, *new_cells]))
+        text = dialect.preamble + "".join(line + dialect.newline for line in lines)
+        return encode(text, dialect.encoding)
 
 
 def read_delimited(data: bytes, name: str, format: str, decimal: str | None = None) -> Delimited:
-    """Read a CSV or TSV file; delimiter, quoting, line ends and decimal mark are found by looking."""
+    """Read a CSV or TSV file; delimiter, quoting, line ends and decimal mark are told from its content."""
     text, encoding = decode(data, name)
     preamble = ""
-    if hint := EXCEL_HINT.match(text):
-        preamble, text = hint.group(), text[hint.end() :]
+    excel_hint = EXCEL_HINT.match(text)
+    if excel_hint:
+        preamble = excel_hint.group()
+        text = text[excel_hint.end() :]
     if not text.strip():
         raise InputError(f"{name} is empty; its first line should name the columns.")
-    first = preamble.count("\n")
-    delimiter = hint.group(1) if hint else _delimiter(text, format)
-    quoted = not _bare_quotes(text, delimiter)
-    records = _records(text, delimiter, quoted, name, first)
-    header, rows = records[0], records[1:]
+    delimiter = excel_hint.group(1) if excel_hint else _delimiter(text, format)
+    quoted = not _has_bare_quotes(text, delimiter)
+    header, *rows = _split_rows(text, delimiter, quoted, name, preamble.count("\n"))
     _check_widths(header, rows, name, delimiter)
     check_rows(len(rows), name)
-    ending = NEWLINE.search(text)
-    dialect = Dialect(delimiter, quoted, encoding, ending.group() if ending else "\n", decimal or ".", preamble)
-    found = Delimited(name, format, dialect, header, rows)
-    if decimal is None and delimiter == ";":
-        found.dialect = replace(dialect, decimal=_decimal(rows))
-    return found
+    first_newline = NEWLINE.search(text)
+    newline = first_newline.group() if first_newline else "\n"
+    if decimal is None:
+        decimal = _decimal_mark(rows) if delimiter == ";" else "."
+    dialect = Dialect(delimiter, quoted, encoding, newline, decimal, preamble)
+    return Delimited(name, format, dialect, header, rows)
 
 
 def _delimiter(text: str, format: str) -> str:
-    """Return the likeliest delimiter that the header has; of several, the first that makes all rows alike."""
+    """Return the likeliest delimiter that the header has; of several, the first that makes all rows equally long."""
     header = re.sub(r'"[^"]*"', "", text.split("\n", 1)[0])
-    there = [mark for mark in DELIMITERS[format] if mark in header]
-    for mark in there if len(there) > 1 else ():
-        try:
-            records = _records(text, mark, not _bare_quotes(text, mark), "", 0)
-        except InputError:
-            continue
-        if len({len(record.cells) for record in records}) == 1:
-            return mark
-    return there[0] if there else DELIMITERS[format][0]
+    candidates = [delimiter for delimiter in DELIMITERS[format] if delimiter in header]
+    if not candidates:
+        return DELIMITERS[format][0]
+    if len(candidates) > 1:
+        for delimiter in candidates:
+            if _makes_equal_rows(text, delimiter):
+                return delimiter
+    return candidates[0]
 
 
-def _bare_quotes(text: str, delimiter: str) -> bool:
-    """Say whether quotation marks are plain characters: a TSV with a cell that is nothing but one.
+def _makes_equal_rows(text: str, delimiter: str) -> bool:
+    """Return True if all rows have the same number of cells with this delimiter."""
+    try:
+        rows = _split_rows(text, delimiter, not _has_bare_quotes(text, delimiter), "", 0)
+    except InputError:
+        return False
+    return len({len(row.cells) for row in rows}) == 1
 
-    Read as quoting, such a cell would swallow the lines up to the next one without a word. A header whose names are
-    quoted says that they are not.
+
+def _has_bare_quotes(text: str, delimiter: str) -> bool:
+    """Return True if quotation marks are ordinary characters: in a TSV with a cell that has an unmatched one.
+
+    Read as quoting, such a cell would silently include the lines up to the next quotation mark. A header whose names
+    are quoted shows that quotation marks do quote.
     """
     if delimiter != "\t" or '"' not in text:
         return False
     lines = [line.split("\t") for line in NEWLINE.split(text) if line]
-    proper = re.compile(r'"(?:[^"]|"")*"')
-    if len({len(cells) for cells in lines}) > 1 or any(proper.fullmatch(name) for name in lines[0]):
+    if len({len(cells) for cells in lines}) > 1:
         return False
-    return any(cell.startswith('"') and not proper.fullmatch(cell) for cells in lines for cell in cells)
+    if any(QUOTED_CELL.fullmatch(name) for name in lines[0]):
+        return False
+    return any(cell.startswith('"') and not QUOTED_CELL.fullmatch(cell) for cells in lines for cell in cells)
 
 
-def _records(text: str, delimiter: str, quoted: bool, name: str, first: int) -> list[Record]:
-    """Cut a text into records; a quoted cell may go over several lines."""
-    taken: list[str] = []
+def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before: int) -> list[DelimitedRow]:
+    """Split a text into rows; a quoted cell may extend over several lines."""
+    lines_of_row: list[str] = []
 
     def lines() -> Iterator[str]:
         for line in io.StringIO(text, newline=""):
-            taken.append(line)
+            lines_of_row.append(line)
             yield line
 
-    csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(
-        lines(), delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=True
-    )
-    found = []
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
+    rows = []
     try:
         for cells in reader:
-            raw = "".join(taken)
-            begin = first + reader.line_num - len(taken) + 1
-            taken.clear()
+            raw = "".join(lines_of_row)
+            first_line = lines_before + reader.line_num - len(lines_of_row) + 1
+            lines_of_row.clear()
             if cells:
-                found.append(Record(cells, raw.rstrip("\r\n"), begin))
+                rows.append(DelimitedRow(cells, raw.rstrip("\r\n"), first_line))
     except csv.Error as error:
-        begin = first + reader.line_num - len(taken) + 1
+        first_line = lines_before + reader.line_num - len(lines_of_row) + 1
         raise InputError(
-            f"{name}, line {begin}: the quotation marks do not match ({error}). In CSV a quotation mark inside a cell "
-            'is doubled and the cell quoted: """Yes,"" she said."'
+            f"{name}, line {first_line}: the quotation marks do not match ({error}). In CSV a quotation mark inside a "
+            'cell is doubled and the cell quoted: """Yes,"" she said."'
         ) from None
-    return found
+    return rows
 
 
-def _check_widths(header: Record, rows: Sequence[Record], name: str, delimiter: str) -> None:
+def _check_widths(header: DelimitedRow, rows: Sequence[DelimitedRow], name: str, delimiter: str) -> None:
+    """Raise unless every row has as many cells as the header."""
     width = len(header.cells)
-    wrong = [record for record in rows if len(record.cells) != width]
+    wrong = [row for row in rows if len(row.cells) != width]
     if not wrong:
         return
-    if len(wrong) == len(rows) and all(len(record.cells) == width + 1 for record in rows):
+    if len(wrong) == len(rows) and all(len(row.cells) == width + 1 for row in rows):
         raise InputError(
             f"{name}: every row has {width + 1} cells but the header names {width} columns. If R wrote the file, leave "
             "the row names out: write.csv(d, 'stimuli.csv', row.names = FALSE)"
         )
-    worst, mark = wrong[0], NAMES.get(delimiter, delimiter)
+    mark = DELIMITER_NAMES.get(delimiter, delimiter)
     more = f" ({len(wrong)} such lines in all)" if len(wrong) > 1 else ""
     raise InputError(
-        f"{name}, line {worst.line}: {len(worst.cells)} cells where the header names {width} columns{more}. Cells are "
-        f"separated by a {mark}; one that holds a {mark} itself must be quoted."
+        f"{name}, line {wrong[0].line}: {width_problem(wrong[0].cells, header.cells)}{more}. Cells are separated by a "
+        f"{mark}; one that holds a {mark} itself must be quoted."
     )
 
 
-def _decimal(rows: Sequence[Record]) -> str:
-    """Tell the decimal mark of a file with semicolons: a comma, as Excel and read.csv2 have it, or a point."""
-    cells = [cell for record in rows[:1000] for cell in record.cells]
-    points, commas = (sum(bool(form.fullmatch(cell)) for cell in cells) for form in (POINT, COMMA))
-    return "." if points > commas else ","
+def width_problem(cells: Sequence[str], header: Sequence[str]) -> str:
+    """Return what is wrong with a row that has more or fewer cells than the header."""
+    return f"{len(cells)} cells where the header names {len(header)} columns"
+
+
+def _decimal_mark(rows: Sequence[DelimitedRow]) -> str:
+    """Return the decimal mark of a file with semicolons: a comma, as Excel and read.csv2 have it, or a point."""
+    n_points = 0
+    n_commas = 0
+    for row in rows[:DECIMAL_SAMPLE_ROWS]:
+        n_points += sum(DECIMAL_POINT.fullmatch(cell) is not None for cell in row.cells)
+        n_commas += sum(DECIMAL_COMMA.fullmatch(cell) is not None for cell in row.cells)
+    return "." if n_points > n_commas else ","

@@ -1,4 +1,4 @@
-"""JSON lines: every object is kept as it was written, and comes out with more keys at its end."""
+"""JSON lines: every object is kept as it was written, and is written again with more keys at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
-from wordprob.tables.formats.base import Sheet, plain
+from wordprob.tables.formats.base import Sheet, plain_values
 from wordprob.tables.formats.encoding import decode
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ class JsonLines(Sheet):
     format = "jsonl"
 
     def __init__(self, name: str, raws: Sequence[str], lines: Sequence[int], rows: Sequence[dict[str, Any]]) -> None:
-        self.name, self._raws, self._lines, self._rows = name, raws, lines, rows
+        self.name = name
+        self._raws = raws
+        self._lines = lines
+        self._rows = rows
         self.columns = tuple(dict.fromkeys(key for row in rows for key in row))
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def place(self, row: int) -> str:
-        """Say which line a row is on."""
+        """Return the line that a row is on, for messages."""
         return f"{self.name}, line {self._lines[row]}"
 
     def cells(self, column: str) -> list[Any]:
@@ -43,23 +46,56 @@ class JsonLines(Sheet):
 
     def select(self, rows: Ints, columns: Sequence[str]) -> JsonLines:
         """Return some objects and keys."""
-        at = rows.tolist()
-        chosen = [{key: self._rows[n][key] for key in columns if key in self._rows[n]} for n in at]
-        return JsonLines(self.name, [dump(row) for row in chosen], [self._lines[n] for n in at], chosen)
+        lines = [self._lines[position] for position in rows.tolist()]
+        selected = []
+        for position in rows.tolist():
+            row = self._rows[position]
+            selected.append({key: row[key] for key in columns if key in row})
+        return JsonLines(self.name, [dump(row) for row in selected], lines, selected)
 
     def render(self, rows: Ints, added: pd.DataFrame) -> bytes:
         """Return the objects as they were, each with the new keys behind its own."""
         lines = []
-        for row, *values in zip(rows.tolist(), *(added[name].tolist() for name in added.columns), strict=True):
-            more = dump(dict(zip(added.columns, map(plain, values), strict=True)))
-            head = self._raws[row].rstrip().removesuffix("}").rstrip()
-            lines.append(f"{head}{'' if head == '{' else ', '}{more.removeprefix('{')}\n")
+        for position, new_keys in zip(rows.tolist(), records(added), strict=True):
+            own = self._raws[position].rstrip().removesuffix("}").rstrip()
+            comma = "" if own == "{" else ", "
+            new = dump(new_keys).removeprefix("{")
+            lines.append(f"{own}{comma}{new}\n")
         return "".join(lines).encode("utf-8")
 
 
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a data frame as JSON can hold them: a number that is missing or infinite is ``None``."""
+    names = [str(name) for name in frame.columns]
+    columns = [plain_values(frame.iloc[:, n]) for n in range(len(names))]
+    if not columns:
+        return [{} for _ in range(len(frame))]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
 def dump(row: dict[str, Any]) -> str:
-    """Return an object on one line; dates and the like as text."""
+    """Return an object on one line; values that JSON has no type for, such as dates, are written as text."""
     return json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
+
+
+def parse_object(line: str) -> dict[str, Any]:
+    """Return the JSON object on a line; raise :class:`InputError` with the reason if there is none.
+
+    Examples
+    --------
+    >>> parse_object("[1]")
+    Traceback (most recent call last):
+    wordprob.errors.InputError: not a JSON object but list
+    """
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg} (character {error.pos + 1})") from None
+    except (ValueError, RecursionError) as error:  # a number of too many digits, or objects too deep in each other
+        raise InputError(f"not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise InputError(f"not a JSON object but {type(row).__name__}")
+    return row
 
 
 def read_jsonlines(data: bytes, name: str) -> JsonLines:
@@ -67,25 +103,22 @@ def read_jsonlines(data: bytes, name: str) -> JsonLines:
     text, _ = decode(data, name)
     if text.lstrip().startswith("["):
         raise InputError(f"{name} is one JSON list; write an object on each line: jq -c '.[]' '{name}' > rows.jsonl")
-    raws, lines, rows = [], [], []
+    raws, numbers, rows = [], [], []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             raws.append(line.strip())
-            lines.append(number)
-            rows.append(_object(line, f"{name}, line {number}"))
+            numbers.append(number)
+            rows.append(_row(line, f"{name}, line {number}"))
     if not rows:
         raise InputError(f"{name} is empty; it should have a JSON object on each line.")
-    found = JsonLines(name, raws, lines, rows)
-    if not found.columns:
+    sheet = JsonLines(name, raws, numbers, rows)
+    if not sheet.columns:
         raise InputError(f"{name}: its objects have no keys.")
-    return found
+    return sheet
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def _row(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not JSON: {error.msg} (character {error.pos + 1}).") from None
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: a {type(row).__name__} where an object {{…}} should be.")
-    return row
+        return parse_object(line)
+    except InputError as error:
+        raise InputError(f"{where}: {error}.") from None

@@ -1,4 +1,4 @@
-"""Texts out of files of every kind: the same texts and ids, from any record on, whatever is wrong with some."""
+"""Texts from files of every format: the same texts and ids, from any record on, whatever is wrong with some."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wordprob.errors import InputError, OptionError
-from wordprob.sources import ReadOptions, Source, find, read, source_of
+from wordprob.sources import ReadOptions, Source, find, lines, read, source_of
 
 ROWS = [
     ("a", "She saw the mark."),
@@ -24,7 +24,7 @@ ROWS = [
     ("d", ""),
     ("e", "NA"),
 ]
-PACK = {
+COMPRESS = {
     "": lambda data: data,
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
@@ -40,8 +40,8 @@ def delimited(separator: str) -> bytes:
     return file.getvalue().encode()
 
 
-def write(tmp_path, kind: str, packing: str = ""):
-    path = tmp_path / f"corpus.{kind}{packing}"
+def write(tmp_path, kind: str, compression: str = ""):
+    path = tmp_path / f"corpus.{kind}{compression}"
     if kind == "parquet":
         table = pa.table({"id": [i for i, _ in ROWS], "text": [t for _, t in ROWS], "other": [1] * len(ROWS)})
         pq.write_table(table, path, row_group_size=2)
@@ -52,33 +52,36 @@ def write(tmp_path, kind: str, packing: str = ""):
         "tsv": lambda: delimited("\t"),
         "txt": lambda: "".join(t.replace("\n", " ") + "\n" for _, t in ROWS).encode(),
     }[kind]()
-    path.write_bytes(PACK[packing](data))
+    path.write_bytes(COMPRESS[compression](data))
     return path
 
 
-WAYS = [*((kind, packing) for kind in ("txt", "jsonl", "csv", "tsv") for packing in PACK), ("parquet", "")]
+FORMATS = [
+    *((kind, compression) for kind in ("txt", "jsonl", "csv", "tsv") for compression in COMPRESS),
+    ("parquet", ""),
+]
 
 
-@pytest.mark.parametrize(("kind", "packing"), WAYS)
-def test_every_format(tmp_path, kind, packing):
-    (source,) = find([write(tmp_path, kind, packing)])
-    how = ReadOptions(id_column=None if kind == "txt" else "id")
-    places = list(read(source, how))
+@pytest.mark.parametrize(("kind", "compression"), FORMATS)
+def test_every_format(tmp_path, kind, compression):
+    (source,) = find([write(tmp_path, kind, compression)])
+    options = ReadOptions(id_column=None if kind == "txt" else "id")
+    records = list(read(source, options))
     expected = [text.replace("\n", " ") if kind == "txt" else text for _, text in ROWS]
-    assert [record.text for record, _ in places] == expected
-    assert [record.number for record, _ in places] == [1, 2, 3, 4, 5]
-    names = [f"{source.name}:{n}" for n in range(1, 6)] if kind == "txt" else [name for name, _ in ROWS]
-    assert [record.id for record, _ in places] == names
-    for n in range(1, 6):  # read on from every record, by its number and byte
-        assert list(read(source, how, n, places[n - 1][1])) == places[n:]
-        assert [record for record, _ in read(source, how, n)] == [record for record, _ in places[n:]]
+    assert [record.text for record, _ in records] == expected
+    assert [record.number for record, _ in records] == [1, 2, 3, 4, 5]
+    ids = [f"{source.name}:{n}" for n in range(1, 6)] if kind == "txt" else [row_id for row_id, _ in ROWS]
+    assert [record.id for record, _ in records] == ids
+    for n in range(1, 6):  # continue after every record, with and without its offset
+        assert list(read(source, options, n, records[n - 1][1])) == records[n:]
+        assert [record for record, _ in read(source, options, n)] == [record for record, _ in records[n:]]
 
 
 def test_whole_files(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.md").write_text("three")
-    found = [list(read(source, ReadOptions())) for source in find([tmp_path], whole_file=True)]
-    assert [(r.id, r.text) for ((r, _),) in found] == [("a.txt", "one\ntwo\n"), ("b.md", "three")]
+    files = [list(read(source, ReadOptions())) for source in find([tmp_path], whole_file=True)]
+    assert [(record.id, record.text) for ((record, _),) in files] == [("a.txt", "one\ntwo\n"), ("b.md", "three")]
     ((record, _),) = read(Source("a.txt", str(tmp_path / "a.txt"), "whole"), ReadOptions(max_characters=1))
     assert record.problem == "too long"
 
@@ -86,41 +89,41 @@ def test_whole_files(tmp_path):
 # --- what is wrong with a record -------------------------------------------------------------------------------------
 
 
-def problems(path, **how):
-    return [(r.number, r.problem) for r, _ in read(source_of(path), ReadOptions(**how)) if r.problem]
+def read_records(path, **options):
+    return [record for record, _ in read(source_of(path), ReadOptions(**options))]
 
 
-def texts(path, **how):
-    return [r.text for r, _ in read(source_of(path), ReadOptions(**how)) if not r.problem]
+def problems(path, **options):
+    return [(record.number, record.problem) for record in read_records(path, **options) if record.problem]
 
 
-def test_bytes_that_are_no_text(tmp_path):
+def texts(path, **options):
+    return [record.text for record in read_records(path, **options) if not record.problem]
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfgood\r\nbad \xe9\r\ngood\n\xff\xfe")
     assert problems(path) == [(2, "encoding"), (4, "encoding")]
     assert texts(path) == ["good", "good"]
-    (bad,) = [r for r, _ in read(source_of(path), ReadOptions()) if r.number == 2]
-    assert bad.reason == "not UTF-8: byte 4 of the record is 0xE9"
+    assert read_records(path)[1].reason == "not UTF-8: byte 4 of the record is 0xE9"
 
 
 def test_lines_that_do_not_fit_into_memory(tmp_path, monkeypatch):
-    """A longer line is passed over in pieces, and what comes after it is read."""
-    from wordprob.sources import formats
-
-    monkeypatch.setattr(formats, "PIECE", 100)
+    """A line that is too long is skipped in pieces, and what comes after it is read."""
+    monkeypatch.setattr(lines, "PIECE_BYTES", 100)
     path = tmp_path / "a.txt"
     path.write_text("one\n" + "x" * 10_000 + "\ntwo\n" + "y" * 10_000)
     assert problems(path, max_characters=50) == [(2, "too long"), (4, "too long")]
     assert texts(path, max_characters=50) == ["one", "two"]
-    places = list(read(source_of(path), ReadOptions(max_characters=50)))
-    assert list(read(source_of(path), ReadOptions(max_characters=50), 2, places[1][1])) == places[2:]
+    records = list(read(source_of(path), ReadOptions(max_characters=50)))
+    assert list(read(source_of(path), ReadOptions(max_characters=50), 2, records[1][1])) == records[2:]
     (tmp_path / "a.csv").write_text("text\none\n" + "x" * 10_000 + '\ntwo\n"' + "y\n" * 60 + '"\n')
-    found = problems(tmp_path / "a.csv", max_characters=50)
-    assert found[:2] == [(2, "too long"), (4, "too long")]
+    assert problems(tmp_path / "a.csv", max_characters=50)[:2] == [(2, "too long"), (4, "too long")]
     assert texts(tmp_path / "a.csv", max_characters=50)[:2] == ["one", "two"]
 
 
-def test_rows_that_are_none(tmp_path):
+def test_rows_without_a_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(
         '{"text": "x"}\n{\n[1]\n{"txt": "y"}\n{"text": 3}\n{"text": null}\n\n{"text": "\\ud800"}\n{"text": "z"}\n'
@@ -138,10 +141,10 @@ def test_a_file_that_breaks_off(tmp_path):
     rng = random.Random(0)
     whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
-    places = [record for record, _ in read(source_of(path), ReadOptions())]
-    assert len(places) > 1000
-    assert places[-1].problem == "file"
-    assert "cannot be read on" in places[-1].reason
+    records = read_records(path)
+    assert len(records) > 1000
+    assert records[-1].problem == "file"
+    assert "cannot be read on" in records[-1].reason
 
 
 @pytest.mark.parametrize("kind", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "parquet"])
@@ -153,36 +156,38 @@ def test_a_file_that_is_damaged(tmp_path, kind):
         pq.write_table(pa.table({"text": rows}), path, row_group_size=1000, compression="zstd", use_dictionary=False)
     else:
         data = "".join(json.dumps({"text": row}) + "\n" for row in rows).encode()
-        path.write_bytes(PACK[kind.removeprefix("jsonl")](data))
+        path.write_bytes(COMPRESS[kind.removeprefix("jsonl")](data))
     data = bytearray(path.read_bytes())
     for n in range(len(data) // 2, len(data) // 2 + 400):
         data[n] ^= 0x55
     path.write_bytes(data)
-    found = [record for record, _ in read(source_of(path), ReadOptions())]
-    assert found[-1].problem == "file"
-    assert [record.text for record in found[:50]] in (rows[:50], [""]), "what comes before the damage is read"
+    records = read_records(path)
+    assert records[-1].problem == "file"
+    assert [record.text for record in records[:50]] in (rows[:50], [""]), "what comes before the damage is read"
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_column_that_is_not_there(tmp_path, kind):
+def test_missing_columns(tmp_path, kind):
     path = write(tmp_path, kind)
-    with pytest.raises(InputError, match=r"has no column 'txt'. Did you mean text\? Choose one with --text-column"):
+    with pytest.raises(
+        InputError, match=r"has no column 'txt'. Did you mean text\? It has: .* Choose one with `text_column`"
+    ):
         list(read(source_of(path), ReadOptions("txt")))
-    with pytest.raises(InputError, match="--id-column"):
+    with pytest.raises(InputError, match="Choose one with `id_column`"):
         list(read(source_of(path), ReadOptions("text", "number")))
 
 
-# --- what is found ---------------------------------------------------------------------------------------------------
+# --- which files -----------------------------------------------------------------------------------------------------
 
 
 def test_folders_globs_and_names(tmp_path, monkeypatch):
     for name in ("b/two.txt", "b/one.jsonl.gz", "a/three.parquet", "a/.hidden.txt", "a/picture.png", ".git/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    found = find([tmp_path])
-    assert [source.name for source in found] == ["a/three.parquet", "b/one.jsonl.gz", "b/two.txt"]
-    assert [source.kind for source in found] == ["parquet", "jsonl", "lines"]
-    assert [source.compression for source in found] == ["", ".gz", ""]
+    sources = find([tmp_path])
+    assert [source.name for source in sources] == ["a/three.parquet", "b/one.jsonl.gz", "b/two.txt"]
+    assert [source.kind for source in sources] == ["parquet", "jsonl", "lines"]
+    assert [source.compression for source in sources] == ["", ".gz", ""]
     assert find([f"{tmp_path}/**/*.txt"])[0].name == "two.txt"
     twice = find([tmp_path / "b/two.txt", tmp_path / "b"])
     assert [source.name for source in twice] == ["two.txt", "one.jsonl.gz"], "each file once, where it is first named"
@@ -198,7 +203,7 @@ def test_folders_globs_and_names(tmp_path, monkeypatch):
         (".", "no file whose ending says"),
     ],
 )
-def test_nothing_found(tmp_path, monkeypatch, given, message):
+def test_inputs_without_files(tmp_path, monkeypatch, given, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         find([given])
@@ -207,7 +212,7 @@ def test_nothing_found(tmp_path, monkeypatch, given, message):
 def test_unknown_endings(tmp_path):
     (tmp_path / "a.pdf").touch()
     (tmp_path / "a.parquet.gz").touch()
-    with pytest.raises(OptionError, match="--whole-file"):
+    with pytest.raises(OptionError, match="`whole_file`"):
         find([tmp_path / "a.pdf"])
     with pytest.raises(OptionError, match="compressed inside"):
         find([tmp_path / "a.parquet.gz"])
@@ -217,8 +222,8 @@ def test_a_data_set_by_name(tmp_path):
     pytest.importorskip("datasets", reason="needs datasets: pip install datasets")
     write(tmp_path, "jsonl").rename(tmp_path / "train.jsonl")
     (source,) = find([f"hf:{tmp_path}:train"])
-    places = list(read(source, ReadOptions(id_column="id")))
-    assert [(record.id, record.text) for record, _ in places] == ROWS
-    assert list(read(source, ReadOptions(id_column="id"), 3)) == places[3:]
+    records = list(read(source, ReadOptions(id_column="id")))
+    assert [(record.id, record.text) for record, _ in records] == ROWS
+    assert list(read(source, ReadOptions(id_column="id"), 3)) == records[3:]
     with pytest.raises(InputError, match="has no column 'nope'"):
         list(read(source, ReadOptions("nope")))

@@ -1,0 +1,33 @@
+"""The formats of tables, and the extensions of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wordprob.errors import InputError
+from wordprob.tables.files import FORMATS as FORMATS_IN_PARTS
+
+FORMATS = {**FORMATS_IN_PARTS, "xlsx": ".xlsx"}
+"""The formats of tables, and the extension that each is written with."""
+
+EXTENSIONS = {extension: name for name, extension in FORMATS.items()} | {".ndjson": "jsonl", ".tab": "tsv"}
+"""The extensions that are read, and the format of each."""
+
+FOREIGN_EXTENSIONS = {
+    ".xls": "is an old Excel file; save it as .xlsx",
+    ".ods": "is an OpenDocument sheet; save it as .xlsx or CSV",
+    ".numbers": "is a Numbers file; export it as .xlsx or CSV",
+    ".json": "is JSON; write an object on each line (.jsonl)",
+    ".sav": "is an SPSS file; export it as CSV",
+    ".rds": "is an R file; write.csv(d, 'stimuli.csv', row.names = FALSE) makes a CSV",
+    ".rdata": "is an R file; write.csv(d, 'stimuli.csv', row.names = FALSE) makes a CSV",
+}
+"""Files that people have and that cannot be read, with what to do instead."""
+
+
+def format_of(path: str | Path) -> str | None:
+    """Return the format of a table by its file's extension; ``None`` for any other extension, which is text."""
+    extension = Path(path).suffix.lower()
+    if extension in FOREIGN_EXTENSIONS:
+        raise InputError(f"{Path(path).name} {FOREIGN_EXTENSIONS[extension]}.")
+    return EXTENSIONS.get(extension)

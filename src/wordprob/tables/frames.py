@@ -1,0 +1,130 @@
+"""From scored batches to data frames: one of the words and one of the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordprob.core.arrays import Floats, Ints
+from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
+from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, estimate_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST_BITS_PER_WORD = 1000.0
+"""Perplexity is computed of no more than this, so that it stays finite."""
+
+
+def build_frames(
+    batches: Iterable[BatchScores], unit: str, extras: Collection[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table of words and the summary by text, from batches that are taken as they come.
+
+    Parameters
+    ----------
+    batches
+        The scored texts. A text that goes on in the next batch is summed up where it ends.
+    unit
+        The unit of all surprisals.
+    extras
+        Names of further columns, from :data:`wordprob.tables.schema.EXTRA_COLUMNS`.
+    """
+    import pandas as pd
+
+    text_ids, words, texts = [], [], []
+    for batch in batches:
+        text_ids.append(batch.text_ids)
+        words.append(_word_table(batch, UNITS[unit], extras))
+        if not batch.goes_on:
+            texts.append(pd.DataFrame(_text_columns(batch, UNITS[unit])))
+    summary = pd.concat(texts, ignore_index=True) if texts else pd.DataFrame({name: [] for name in TEXT_COLUMNS})
+    return _join_words(text_ids, words), summary
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _word_table(batch: BatchScores, unit_size: float, extras: Collection[str]) -> Any:
+    """Return a row for each word as an Arrow table, without ``text_id``.
+
+    Arrow holds strings in one buffer, so that words and notes never become Python objects one by one.
+    """
+    import pyarrow as pa
+
+    values = {}
+    for column in _columns(batch, extras):
+        array = column.values(batch)
+        values[column.name] = array / unit_size if column.in_units else array
+    return pa.table(values)
+
+
+def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
+    """Return the columns of a batch in their order, without ``text_id``."""
+    _, *standard, note = WORD_COLUMNS
+    estimates = [_estimate_column(name) for name in batch.estimates]
+    requested = [EXTRA_COLUMNS[name] for name in dict.fromkeys(extras)]
+    return [*standard, *estimates, *requested, note]
+
+
+def _estimate_column(estimator: str) -> Column:
+    """Return the column that holds the surprisals of a further estimator."""
+    description = f"the word's surprisal, by the estimator '{estimator}'"
+    return Column(estimate_name(estimator), description, lambda batch: batch.estimates[estimator], in_units=True)
+
+
+def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
+    """Put the words of all batches into one data frame.
+
+    The ids of texts stay outside Arrow, as one batch may have numbers and another strings.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    if not sum(map(len, words)):
+        return pd.DataFrame({column.name: [] for column in WORD_COLUMNS})
+    frame: pd.DataFrame = pa.concat_tables(words).to_pandas()
+    frame.insert(0, WORD_COLUMNS[0].name, np.concatenate(text_ids))
+    return frame
+
+
+# --- texts ---------------------------------------------------------------------------------------------------------
+
+
+def _text_columns(batch: BatchScores, unit_size: float) -> dict[str, Any]:
+    """Return the summary by text, by column."""
+    documents, totals = batch.documents, batch.totals
+    n_characters = np.array([len(document.text) for document in documents], dtype=np.int64)
+    encoded = [document.text.encode("utf-8", "surrogatepass") for document in documents]
+    n_bytes = np.array([len(data) for data in encoded], dtype=np.int64)
+    bits_per_word = _rate(totals, totals.words)
+    with np.errstate(invalid="ignore", over="ignore"):
+        perplexity = 2.0 ** np.minimum(bits_per_word, LARGEST_BITS_PER_WORD)
+        conservation = -totals.surprisal - totals.end - totals.token_log_prob
+    return {
+        "text_id": id_array([document.id for document in documents]),
+        "n_words": totals.words,
+        "n_scored": totals.scored,
+        "n_tokens": totals.tokens,
+        "n_characters": n_characters,
+        "n_bytes": n_bytes,
+        "log_prob": totals.words_log_prob - totals.end,
+        "log_prob_words": totals.words_log_prob,
+        "end": totals.end / unit_size,
+        "bits_per_word": bits_per_word,
+        "bits_per_character": _rate(totals, n_characters),
+        "bits_per_byte": _rate(totals, n_bytes),
+        "perplexity": perplexity,
+        "conservation": conservation,
+        "note": [batch.note] * len(documents),
+    }
+
+
+def _rate(totals: TextTotals, lengths: Ints) -> Floats:
+    """Return the bits of each text's words for one unit of its length; not a number for a text without words."""
+    bits = -totals.words_log_prob / UNITS["bits"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate: Floats = np.where(totals.words == 0, np.nan, bits / lengths)
+    return rate

@@ -1,0 +1,133 @@
+"""A user's table that has been read and checked, and what is wanted of it: everything except the scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.tables import regions
+from wordprob.tables.formats import Sheet
+from wordprob.tables.formats.base import is_missing
+from wordprob.tables.layout import Layout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class StimulusTable:
+    """A table whose texts are known, and what is wanted of it.
+
+    Attributes
+    ----------
+    sheet
+        The table as it came.
+    layout
+        Its texts.
+    words
+        What a word is, for a text on each row.
+    per_word
+        For a text on each row: return a row for each word.
+    sum_by
+        For a word on each row: the column that names regions, whose words are added up.
+    prefix
+        What the names of all new columns begin with.
+    """
+
+    sheet: Sheet
+    layout: Layout
+    words: str = "whitespace"
+    per_word: bool = False
+    sum_by: str | None = None
+    prefix: str = ""
+
+    @property
+    def rows_are_words(self) -> bool:
+        """True if each row of the result is a word or a region, rather than a text."""
+        return self.sum_by is not None or self.layout.by_word or self.per_word
+
+    def regions(self) -> list[list[int]]:
+        """Return the rows of each region."""
+        return regions.find_regions(self.sheet, self.layout, str(self.sum_by))
+
+    def own_columns(self) -> Sequence[str]:
+        """Return the table's own columns that are in the result."""
+        if self.sum_by is None:
+            return self.sheet.columns
+        return regions.kept_columns(self.sheet, self.layout, self.regions())
+
+    def own_rows(self, texts: pd.DataFrame) -> tuple[Sheet, Ints]:
+        """Return the sheet that the new columns go behind, and the positions of its rows in the result.
+
+        Parameters
+        ----------
+        texts
+            The summary by text, which has the number of words of each.
+        """
+        if self.sum_by is not None:
+            first_rows = np.array([rows[0] for rows in self.regions()], dtype=np.int64)
+            return self.sheet.select(first_rows, self.own_columns()), np.arange(len(first_rows))
+        positions = np.arange(len(self.sheet))
+        if self.per_word and not self.layout.by_word:
+            positions = np.repeat(positions, texts["n_words"].to_numpy(dtype=np.int64))
+        return self.sheet, positions
+
+    def numbers_texts(self) -> bool:
+        """Return True if the table has a column ``text_id`` of its own that tells the texts apart."""
+        if "text_id" not in self.sheet.columns:
+            return False
+        cells = [str(value) for value in self.sheet.cells("text_id")]
+        ids_of_texts = [{cells[row] for row in rows} for rows in self.layout.rows]
+        distinct_ids = set().union(*ids_of_texts)
+        return all(len(ids) == 1 for ids in ids_of_texts) and len(distinct_ids) == len(ids_of_texts)
+
+    def numbers_words(self) -> bool:
+        """Return True if the table has a column ``word_id`` of its own that increases through every text."""
+        if "word_id" not in self.sheet.columns or not self.layout.by_word:
+            return False
+        cells = self.sheet.cells("word_id")
+        try:
+            numbers = [float("nan") if is_missing(value) else float(str(value)) for value in cells]
+        except ValueError:
+            return False
+        neighbours = [pair for rows in self.layout.rows for pair in pairwise(rows)]
+        return all(numbers[row] < numbers[next_row] for row, next_row in neighbours)
+
+    def describe(self) -> str:
+        """Return a line about what was found in the table; empty for plain texts."""
+        layout = self.layout
+        n_texts = len(layout.texts)
+        if not layout.by_word:
+            return f"{self.sheet.name}: {n_texts} texts in '{layout.text_column}'" if layout.text_column else ""
+        if layout.text_column:
+            spacing = f"as written in '{layout.text_column}'"
+        elif layout.space_after:
+            spacing = f"spaces by '{layout.space_after}'"
+        else:
+            spacing = "joined by spaces"
+        groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
+        words = f"{len(self.sheet)} words in '{layout.word_column}'"
+        return f"{self.sheet.name}: {words}, {n_texts} texts {groups}, {spacing}"
+
+    def warnings(self) -> list[str]:
+        """Return what may not be intended: punctuation on rows of its own, with spaces before it."""
+        layout = self.layout
+        if not layout.by_word or layout.space_after or layout.text_column:
+            return []
+        punctuation = []
+        for rows, words in zip(layout.rows, layout.words or (), strict=True):
+            for row, word in zip(rows[1:], words[1:], strict=True):
+                if not any(character.isalnum() for character in word):
+                    punctuation.append(row)
+        if not punctuation:
+            return []
+        return [
+            f"{len(punctuation)} rows hold punctuation alone (the first: {self.sheet.place(punctuation[0])}) and are "
+            "scored with a space before them. If people read it without one, say so in a column and name it with "
+            "`space_after`."
+        ]
