@@ -153,7 +153,7 @@ def visible() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name for name in chosen.split(",") if name.strip()]
-    from wordprob.models.huggingface.load import count_gpus
+    from wordprob.models.devices import count_gpus
 
     return [str(n) for n in range(count_gpus())]
 
