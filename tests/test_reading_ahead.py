@@ -8,6 +8,7 @@ import pytest
 
 import wordprob
 from conftest import shared
+from distributions import next_log_probs
 from wordprob.core.text import Document
 from wordprob.errors import InputError, ModelError, OptionError
 from wordprob.scoring import ahead, scorer
@@ -50,7 +51,7 @@ def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_sh
     start, ids = model.model.tokenizer.vocabulary.start, model.model.tokenizer.encode([text])[0].ids.tolist()
     firsts = np.cumsum([0, *frame["n_tokens"]])[:-1].tolist()
     prefixes = [[start, *ids[:n]] for n in firsts]
-    for k, logs in model.model.next_logprobs(prefixes):
+    for k, logs in enumerate(next_log_probs(model.model, prefixes)):
         assert frame["entropy"][k] == pytest.approx(-np.sum(np.exp(logs) * logs), abs=1e-4)
         assert frame["rank"][k] == 1 + np.sum(logs > logs[ids[firsts[k]]] + 1e-6)
 

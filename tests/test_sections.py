@@ -10,6 +10,7 @@ import pytest
 
 import wordprob
 from conftest import shared
+from distributions import next_log_probs
 from wordprob import Scorer
 from wordprob.models.protocol import Scores
 from wordprob.scoring import long_text as sections
@@ -99,7 +100,7 @@ def test_values_are_those_of_the_window_alone(long, small, load_shared, monkeypa
     for n in range(100, len(frame), 97):
         seen = slice(low[n] - frame["context_tokens"][n], low[n] + frame["n_tokens"][n])
         ids = tokens.ids[seen].tolist()
-        rows = [row for _, row in sorted(model.model.next_logprobs([[start, *ids[:k]] for k in range(len(ids))]))]
+        rows = next_log_probs(model.model, [[start, *ids[:k]] for k in range(len(ids))])
         naive = -sum(rows[k][ids[k]] for k in range(frame["context_tokens"][n], len(ids)))
         assert frame["surprisal_naive"][n] == pytest.approx(naive, abs=1e-3)
 

@@ -97,7 +97,8 @@ class Head:
         gather_rows = _rows_of(requests, offsets, lambda request: request.gather)
         if len(gather_rows):
             lists = np.concatenate([request.gather_lists for request in requests])
-            results["gathered"] = self._gather(states, normaliser, gather_rows, lists, requests[0].id_lists)
+            id_lists = next(request.id_lists for request in requests if len(request.gather))  # they share them
+            results["gathered"] = self._gather(states, normaliser, gather_rows, lists, id_lists)
         names = list(dict.fromkeys(name for request in requests for name in request.statistics))
         if names:
             rows = _rows_of(requests, offsets, _statistics_rows)

@@ -89,7 +89,7 @@ class HFTokenizer:
             ids = self._encode_chunked(texts, self.dropped_at_cut)
         else:
             ids = self.encode_whole(texts)
-        return all_spans(texts, ids, self.vocabulary, lambda n: self._offsets(texts[n]))
+        return all_spans(texts, ids, self.vocabulary, lambda n: self.offsets(texts[n]))
 
     def cut(self, text: str, place: int) -> tuple[int, int] | None:
         """Return where a text can be cut, at a place or after it: where the first part ends and the rest begins."""
@@ -135,7 +135,7 @@ class HFTokenizer:
                 ids.extend(chunk_ids)
         return ids
 
-    def _offsets(self, text: str) -> list[tuple[int, int]]:
+    def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return where the tokenizer says its tokens are, for a text that it rewrote."""
         backend: Any = self.backend
         return list(backend.encode(text, add_special_tokens=False).offsets)
