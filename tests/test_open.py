@@ -86,7 +86,7 @@ def test_open_gives_what_score_gives(model, atoms, kept):
     fitting = [r for r in requests if model.prefix_cache.fits(r)]
     window = 8 if model.metadata["model"] == "sliding" else 1000
     usable = model.metadata["model"] not in NO_CACHE
-    assert len(fitting) == usable * sum(0 < r.first and len(r.ids) < window for r in requests)
+    assert len(fitting) == usable * sum(r.first > 0 and len(r.ids) < window for r in requests)
     if usable and window > 8:
         assert count_contexts(model) - before == (3 if kept else 2), "one for each text; the third has one request"
 
@@ -129,9 +129,7 @@ def test_kept_states_are_bounded_and_the_least_used_go_first(model, atoms, monke
     list(model.open([request(100, 5, [9])], atoms, states))
     assert count_contexts(model) == before + 1, "dropped"
     monkeypatch.setattr(prefix_cache, "MAX_KEPT_BYTES", 1)
-    assert_same(
-        model.open([request(300, 5, [9])], atoms, states), model.score([request(300, 5, [9])], atoms), model
-    )
+    assert_same(model.open([request(300, 5, [9])], atoms, states), model.score([request(300, 5, [9])], atoms), model)
     assert len(kept) == 0
 
 

@@ -1,12 +1,12 @@
 """How far two computations of the same log-probability may be apart, from the arithmetic of float32.
 
 Two machines, or two batches, add the same float32 numbers in another order. A sum of n terms that is rounded after each
-addition is off by about ``u·√n`` of its size (u: half the distance from 1 to the next float32; the errors are as good as
-random, so they add up as a random walk does). On its way to a logit a number goes through one sum after another: in
-every layer four products with matrices of ``hidden`` terms (queries, keys and values, the output of attention, the first
-half of the feed-forward block), one of ``inner`` terms, and at last the head's. So a logit of size z is off by about
-``u·z·√n``, n being all of these terms together. A log-probability is the difference of a logit and the logarithm of a
-sum over V tokens, which adds ``u·z·√n`` and ``u·√V``.
+addition is off by about ``u·√n`` of its size: u is half the distance from 1 to the next float32, and the errors are
+practically random, so they add up like the steps of a random walk. On its way to a logit a number goes through one sum
+after another: in every layer four products with matrices of ``hidden`` terms (queries, keys and values, the output of
+attention, the first half of the feed-forward block), one of ``inner`` terms, and finally the head's. So a logit of size
+z is off by about ``u·z·√n``, where n is the number of all these terms. A log-probability is the difference of a logit
+and the logarithm of a sum over V tokens, which adds another ``u·z·√n`` and ``u·√V``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LARGEST_OF_MANY = 4
 
 
 def float32_sum_tolerance(terms: int, size: float = 1.0) -> float:
-    """Return how far a float32 sum of so many terms may be from another order of adding them, ``size`` being its size."""
+    """Return how far a float32 sum of so many terms, of some size, may be from the same sum in another order."""
     return LARGEST_OF_MANY * UNIT_ROUNDOFF * size * float(np.sqrt(terms))
 
 
 def float32_log_prob_tolerance(model, log_probs: int = 1) -> float:
-    """Return how far a sum of ``log_probs`` log-probabilities of a model in float32 may be from another computation of it.
+    """Return how far a sum of log-probabilities of a model in float32 may be from another computation of it.
 
     A word's surprisal has one for each of its tokens, and one for each of the terms ``before`` and ``after``.
     """

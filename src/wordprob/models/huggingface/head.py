@@ -144,7 +144,7 @@ class Head:
 
         parts: dict[str, list[torch.Tensor]] = {name: [] for name in names}
         step = max(1, reference.MAX_LOGITS // self.vocab_size)
-        for low in range(0, len(rows), step):
+        for low in range(0, max(1, len(rows)), step):  # once for no rows too, so that there is something to join
             some = rows[low : low + step]
             chosen = self._forward.to_device(some)
             logits = self.logits(states[chosen])
