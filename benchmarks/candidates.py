@@ -1,8 +1,8 @@
-"""Many candidates after one context, against scoring every whole text.
+"""Many candidates after one context, compared with scoring every whole text.
 
     python benchmarks/candidates.py CONTEXT_FILE WORDS_FILE [results.csv]
 
-The whole texts are sampled: twenty of them are timed, and the time of all is reckoned from that.
+Of the whole texts twenty are timed, and the time of all is estimated from that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What scoring costs on a CPU, against the model alone in the same process.
+"""What scoring costs on a CPU, compared with the model alone in the same process.
 
     python benchmarks/cpu.py TEXTS [results.csv]
 
@@ -19,20 +19,24 @@ import wordprob
 
 def seconds(function):
     begin = time.perf_counter()
-    result = function()
-    return time.perf_counter() - begin, result
+    function()
+    return time.perf_counter() - begin
 
 
 def main():
     texts = record.texts_in(sys.argv[1])
     scorer = wordprob.load()
     model = scorer.model
-    asked = limit.requests(model, texts)
-    count = sum(len(ids) for ids, _ in asked)
+    requests = limit.requests(model, texts)
+    count = sum(len(ids) for ids, _ in requests)
     scorer.score(texts[:3])
-    limit.bare(model, asked[:3])
-    times = [(seconds(lambda: limit.bare(model, asked))[0], seconds(lambda: scorer.score(texts))[0]) for _ in range(3)]
-    least, ours = (min(column) for column in zip(*times, strict=True))
+    limit.bare(model, requests[:3])
+    limit_times, our_times = [], []
+    for _ in range(3):
+        limit_times.append(seconds(lambda: limit.bare(model, requests)))
+        our_times.append(seconds(lambda: scorer.score(texts)))
+    least = min(limit_times)
+    ours = min(our_times)
     row = {
         "texts": Path(sys.argv[1]).name,
         "model": "smollm2-135m",

@@ -1,14 +1,15 @@
-"""Texts to table on a GPU: the whole of wordprob against the model alone on the same batches.
+"""Texts to table on a GPU: the whole of wordprob compared with the model alone on the same batches.
 
     python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4] [--workers 1 4]
                              [--repeat 4 40]
 
-Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of theirs, TEXTS has one text on
-each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of like length, taken
-from all of the texts, with every id on the device already and no mask: no reading, no table. With --workers, also
-`wordprob run` with so many processes that share the GPU, timed from the first shard to the last. The texts are taken as
-often as --repeat says, once for each number; with more than one, further_us_per_token is what a token more takes: what
-is left when starting processes no longer counts. With --compile, the model is compiled; the limit is not.
+Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of Pythia's tokenizer, TEXTS has
+one text on each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of similar
+length, taken from all of the texts, with every id on the device already and no mask: no reading, no table. With
+--workers, `wordprob run` is timed too, with that many processes that share the GPU, from the first shard to the last.
+The texts are repeated as often as --repeat says, once for each number; with more than one number,
+further_us_per_token is what another token takes when the start of processes no longer counts. With --compile, the model
+is compiled; the limit is not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from wordprob.models.batching import padded_batches
 
-if __name__ == "__main__":  # the processes that read texts load this file too, and need none of it
+if __name__ == "__main__":  # worker processes that prepare texts load this file too, and need none of this
     import gpu_head
     import record
     import torch
@@ -29,7 +30,7 @@ if __name__ == "__main__":  # the processes that read texts load this file too, 
     from runs import done_marks, pace
     from wordprob import runs
     from wordprob.models.huggingface.model import HFModel
-    from wordprob.models.huggingface.tokenizer import load_tokenizer
+    from wordprob.models.huggingface.tokenizer import read_tokenizer
     from wordprob.scoring.scorer import Scorer
 
 
@@ -55,16 +56,17 @@ def limit(model, texts):
     start = model.tokenizer.vocabulary.start
     rows = [[start, *tokens.ids.tolist()] for tokens in model.tokenizer.encode(texts)]
     rows = [row[:2048] for row in rows]
-    alike = padded_batches([len(row) for row in rows], model._budget, least=model._budget // 2)
-    batches = [model._padded([rows[n] for n in batch]) for batch in alike]
-    weight = model._head.weight
+    budget = model.batch_tokens
+    similar = padded_batches([len(row) for row in rows], budget, padding_counts_from=budget // 2)
+    batches = [model.forward.pad([rows[n] for n in batch]) for batch in similar]
+    weight = model.head_weight
     best = float("inf")
-    with torch.inference_mode(), model._attention():
+    with torch.inference_mode(), model.forward.attention():
         for _ in range(3):
             torch.cuda.synchronize()
             begin = time.perf_counter()
             for ids, mask in batches:
-                hidden = model._model.base_model(input_ids=ids, attention_mask=mask)[0].flatten(0, 1)
+                hidden = model.network.base_model(input_ids=ids, attention_mask=mask)[0].flatten(0, 1)
                 for part in hidden.split(16384):
                     part @ weight.T
             torch.cuda.synchronize()
@@ -84,26 +86,26 @@ def whole(scorer, texts, readers):
 
 
 def shared_out(model, tokenizer, texts, workers):
-    """Return the seconds that processes which share the GPU take for all of the texts, going by their pace."""
+    """Return the seconds that processes which share the GPU take for all texts, computed from their pace."""
     with tempfile.TemporaryDirectory() as home:
         corpus, saved = Path(home, "corpus.txt"), Path(home, "model")
         corpus.write_text("\n".join(texts), encoding="utf-8")
-        model._model.save_pretrained(saved)
+        model.network.save_pretrained(saved)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             (saved / name).write_bytes(Path(tokenizer, name).read_bytes())
         how = {"workers": workers, "gpus_per_worker": 1 / workers, "shard_characters": 1_000_000, "threads": 1}
-        found = runs.run(corpus, Path(home, "out"), model=str(saved), **how)
-        return found.words / pace(done_marks(Path(home, "out")))
+        finished = runs.run(corpus, Path(home, "out"), model=str(saved), **how)
+        return finished.words / pace(done_marks(Path(home, "out")))
 
 
 def row(shape, way, count, tokens, ours, alone, model):
-    """Return what is to be written of one measurement, beside the model alone."""
+    """Return the columns of one measurement, next to those of the model alone."""
     each = ours / tokens * 1e6
     return {
         "shape": shape,
         "tokens": tokens,
-        "batch_tokens": model._budget,
-        "compiled": model._whole != model._run,
+        "batch_tokens": model.batch_tokens,
+        "compiled": model.compiled,
         "readers": count if way == "readers" else 0,
         "workers": count if way == "workers" else 0,
         "ours_s": round(ours, 3),
@@ -120,7 +122,7 @@ def row(shape, way, count, tokens, ours, alone, model):
 
 
 def further_row(each, least):
-    """Return what each token more takes, where that is known."""
+    """Return the columns for what another token takes, where that is known."""
     return {
         "further_us_per_token": "" if each is None else round(each, 4),
         "further_ratio_to_limit": "" if each is None else round(each / least, 3),
@@ -139,7 +141,7 @@ def main():
     parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
     texts, rows = record.texts_in(options.texts), []
-    tokenizer = load_tokenizer(options.tokenizer)
+    tokenizer = read_tokenizer(options.tokenizer)
     for shape in options.shapes:
         model = model_of(shape, tokenizer, options.compile)
         scorer = Scorer(model)

@@ -1,9 +1,9 @@
-"""What the head costs on a GPU: the fused kernel against the bare matrix product and the usual recipe.
+"""What the head costs on a GPU: the fused kernel, the bare matrix product and the usual recipe.
 
     python benchmarks/gpu_head.py [results.csv] [--shapes pythia-70m …] [--compile]
 
 Random weights in the published shapes of Pythia, 16 × 1024 tokens in bfloat16. The trunk is transformers' own, eager;
-with --compile also as wordprob's own --compile makes it. The limit is the eager trunk and the bare matrix product.
+with --compile also as wordprob compiles it. The limit is the eager trunk and the bare matrix product.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ def trunk_of(shape):
         return transformers.GPTNeoXModel(config).to(torch.bfloat16).eval()
 
 
-def naive_recipe(hidden, weight, targets, of):
+def naive_recipe(hidden, weight, targets, atom_of_token):
     logits = (hidden @ weight.T).float()
     surprisal = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    masks = (of < 3).float(), (of < 6).float()
+    masks = (atom_of_token < 3).float(), (atom_of_token < 6).float()
     return surprisal, [-((mask * torch.softmax(logits, -1)).sum(-1)).log() for mask in masks]
 
 
-def precision(hidden, weight, targets, of, head):
+def precision(hidden, weight, targets, atom_of_token, head):
     few = slice(0, 512)
     exact = torch.log_softmax(hidden[few].double() @ weight.double().T, -1)
     target, mass, _ = head.score(hidden[few], targets[few])
     true = exact.gather(-1, targets[few, None])[:, 0]
-    masses = torch.stack([exact[:, of == k].logsumexp(-1) for k in range(ATOMS)], -1)
+    masses = torch.stack([exact[:, atom_of_token == k].logsumexp(-1) for k in range(ATOMS)], -1)
     written = torch.log_softmax((hidden[few] @ weight.T).float(), -1).gather(-1, targets[few, None])[:, 0]
     return (
         max((target - true).abs().max().item(), (mass - masses).abs().max().item()),
@@ -96,8 +96,8 @@ def measure(shape, compiled):
     ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH), device="cuda")
     weight = (torch.randn(VOCABULARY, size, device="cuda") * 0.02).to(torch.bfloat16)
     sizes = torch.tensor([0.5, 0.3] + [0.2 / (ATOMS - 2)] * (ATOMS - 2), device="cuda")
-    of = torch.multinomial(sizes, VOCABULARY, replacement=True)
-    head = fused.FusedHead(weight, None, of, ATOMS)
+    atom_of_token = torch.multinomial(sizes, VOCABULARY, replacement=True)
+    head = fused.FusedHead(weight, None, atom_of_token, ATOMS)
     with torch.inference_mode():
         hidden = trunk(input_ids=ids, use_cache=False)[0].reshape(-1, size)
         targets = torch.randint(0, VOCABULARY, (len(hidden),), device="cuda")
@@ -107,7 +107,7 @@ def measure(shape, compiled):
             "matmul_ms": timed(lambda: hidden @ weight.T),
             "fused_ms": timed(lambda: head.score(hidden, targets)),
             "whole_ms": timed(lambda: head.score(run(), targets)),
-            "naive_ms": timed(lambda: naive_recipe(hidden, weight, targets, of), 3, 1),
+            "naive_ms": timed(lambda: naive_recipe(hidden, weight, targets, atom_of_token), 3, 1),
         }
         if compiled:
             fast = torch.compile(trunk.forward, dynamic=True)
@@ -115,9 +115,9 @@ def measure(shape, compiled):
             times["compiled_trunk_ms"] = timed(quick)
             times["compiled_whole_ms"] = timed(lambda: head.score(quick(), targets))
         memory = extra_memory(lambda: head.score(hidden, targets))
-        naive_memory = extra_memory(lambda: naive_recipe(hidden, weight, targets, of))
-        error, written = precision(hidden, weight, targets, of, head)
-        kept = reference.membership(of, ATOMS)
+        naive_memory = extra_memory(lambda: naive_recipe(hidden, weight, targets, atom_of_token))
+        error, written = precision(hidden, weight, targets, atom_of_token, head)
+        kept = reference.membership(atom_of_token, ATOMS)
         slow = reference.score_hidden(hidden[:300].float(), weight.float(), None, targets[:300], kept)
         fast = head.score(hidden[:300], targets[:300])
         assert all(torch.allclose(a, b, atol=1e-3) for a, b in zip(slow, fast, strict=True))

@@ -1,9 +1,9 @@
-"""How exact log p and log B are on a GPU, with a real model's weights in bfloat16.
+"""How precise log p and log B are on a GPU, with a real model's weights in bfloat16.
 
     python benchmarks/gpu_precision.py MODEL TEXTS [results.csv]
 
-MODEL is a directory, TEXTS has one text on each line. The judge is a float64 head on the same hidden states; beside
-ours stands a target read from bfloat16 logits, as most programs do it.
+MODEL is a directory, TEXTS has one text on each line. They are compared with a float64 head on the same hidden
+states, as is a target read from bfloat16 logits, which most programs use.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from wordprob.core.atoms import atoms_of
 def errors(model, rows):
     """Return the largest errors over rows of ids: of log p, of log B at every atom, and of log p from bfloat16."""
     atoms = atoms_of(model.tokenizer.vocabulary, words.define("whitespace"), model.vocab_size)
-    of = torch.from_numpy(atoms.atom_of_token).to("cuda")
-    weight, score, worst = model._head.weight, model._masses(atoms), [0.0, 0.0, 0.0]
+    atom_of_token = torch.from_numpy(atoms.atom_of_token).to("cuda")
+    weight = model.head_weight
+    score = model.head.scorer(atoms)
+    worst = [0.0, 0.0, 0.0]
     with torch.inference_mode():
         for ids in rows:
             seen = torch.tensor([ids], device="cuda")
-            hidden, targets = model._run(input_ids=seen)[0][0, :-1], seen[0, 1:]
+            hidden = model.forward.run_trunk(input_ids=seen)[0][0, :-1]
+            targets = seen[0, 1:]
             target, mass, _ = score(hidden, targets)
             exact = torch.log_softmax(hidden.double() @ weight.double().T, -1)
             true = exact.gather(-1, targets[:, None])[:, 0]
-            masses = torch.stack([exact[:, of == k].logsumexp(-1) for k in range(len(atoms.labels))], -1)
-            here = masses > -80  # below, float32 has nothing left
+            masses = torch.stack([exact[:, atom_of_token == k].logsumexp(-1) for k in range(len(atoms.labels))], -1)
+            representable = masses > -80  # exponentials below are zero in float32
             written = torch.log_softmax((hidden @ weight.T).float(), -1).gather(-1, targets[:, None])[:, 0]
-            apart = target - true, (mass - masses)[here], written - true
+            apart = target - true, (mass - masses)[representable], written - true
             worst = [max(old, new.abs().max().item()) for old, new in zip(worst, apart, strict=True)]
     return worst
 

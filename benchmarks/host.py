@@ -1,10 +1,10 @@
-"""What the host does besides the tokeniser: words, alignment, spellings and table, against the tokeniser alone.
+"""What preparing texts costs besides the tokenizer: words, alignment, spellings and table.
 
     python benchmarks/host.py TEXTS TOKENIZER [TOKENIZER …] [--output results.csv] [--readers 2]
 
-TEXTS has one text on each line. The model's answers are made up, so that nothing but the host is timed; all on one
-core. The limit is the tokeniser's own time on the same texts. With --readers, what is left to the process that runs the
-model is timed too, when so many others do the rest.
+TEXTS has one text on each line. The model's scores are constants, so that only the host is timed, all on one core. The
+limit is the time of the tokenizer alone on the same texts. With --readers, the process that runs the model is timed
+too, while that many other processes prepare the texts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from wordprob.models.registry import open_tokenizer
 from wordprob.scoring.scorer import Scorer
 
 
-class Silent:
-    """A model that takes no time: it answers every request with the same numbers."""
+class ConstantModel:
+    """A model that takes no time: every request has the same scores."""
 
     metadata = {"model": "none"}  # noqa: RUF012
     max_tokens = 2048
@@ -42,10 +42,13 @@ class Silent:
             count = len(request.ids) - request.first
             yield n, Scores(target[: count - 1], mass[:count], np.full(len(request.gather), -9.0))
 
+    def open(self, requests, atoms, states=None):
+        return self.score(requests, atoms)
+
 
 def measure(source, texts, words, readers, repeats=5):
     tokenizer = open_tokenizer(source)
-    backend, scorer = tokenizer._backend, Scorer(Silent(tokenizer))
+    backend, scorer = tokenizer.backend, Scorer(ConstantModel(tokenizer))
     count = sum(len(t.ids) for t in tokenizer.encode(texts))
     scorer.score(texts[: len(texts) // 2], words)
     alone, whole, left = [], [], []

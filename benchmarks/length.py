@@ -2,11 +2,11 @@
 
     python benchmarks/length.py MODEL TEXT [results.csv] [--lengths 1000 10000 100000 1000000]
 
-TEXT is repeated or cut to each length, in tokens of MODEL (a directory; a small one, or this takes days). Every length
-has fresh processes, one for wordprob and one for the limit: the same windows through the trunk and the head's matrix
-product. Loading is not timed; memory is the most held beyond what was held after one short text. Short texts are scored
-again and again, a hundred times or two hundred thousand tokens in all, the tools in turns, and the mean counts: the
-best of many would flatter them.
+TEXT is repeated or cut to each length, in tokens of MODEL (the directory of a small model, or this takes days). Every
+length has new processes, one for wordprob and one for the limit: the same windows through the trunk and the head's
+matrix product. Loading is not timed; memory is the most used beyond what was used after one short text. Short texts are
+scored a hundred times, or until two hundred thousand tokens, the tools in turns, and the mean is reported: the best of
+many would be too good.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOOLS = ("limit", "wordprob")
 
 
 def cut(tokenizer, text, length):
-    """Return the text, repeated where need be, as whole words of at most so many tokens."""
+    """Return the text, repeated where necessary, as whole words of at most ``length`` tokens."""
     whole = text
     while len(ends := tokenizer.encode([whole])[0].ends) < length:
         whole += "\n" + text
@@ -42,8 +42,8 @@ def measure(model, text, turns):
             for tool in TOOLS[:: -1 if turn % 2 else 1]:
                 runs[tool].append(workers[tool].run([text]))
     return {
-        tool: Run(mean(r.seconds for r in found), mean(r.cpu for r in found), max(r.extra for r in found))
-        for tool, found in runs.items()
+        tool: Run(mean(r.seconds for r in done), mean(r.cpu for r in done), max(r.extra for r in done))
+        for tool, done in runs.items()
     }
 
 
@@ -59,17 +59,17 @@ def main():
     for length in options.lengths:
         text = cut(tokenizer, original, length)
         tokens = len(tokenizer.encode([text])[0].ids)
-        found = measure(options.model, text, turns=max(1, min(100, 200_000 // length)))
-        rows.append(row(tokens, found, rows[:1]) | {"text": options.text.name, "model": options.model.name})
+        measured = measure(options.model, text, turns=max(1, min(100, 200_000 // length)))
+        rows.append(row(tokens, measured, rows[:1]) | {"text": options.text.name, "model": options.model.name})
         rows[-1] |= record.surroundings()
         print(rows[-1], flush=True)
         if options.results is not None:
             record.save(rows, options.results)
 
 
-def row(tokens, found, first):
-    """Return what is to be written of one length, beside the first."""
-    ours, limit = found["wordprob"], found["limit"]
+def row(tokens, measured, first):
+    """Return the columns of one length, and the ratio to the first length."""
+    ours, limit = measured["wordprob"], measured["limit"]
     each = round(ours.seconds / tokens * 1e6, 2)
     return {
         "tokens": tokens,

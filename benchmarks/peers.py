@@ -1,14 +1,14 @@
-"""wordprob and its peers on the same model and texts, each in an environment of its own.
+"""wordprob and other packages on the same model and texts, each in an environment of its own.
 
     python benchmarks/peers.py [TEXTS] [results.csv] [--repeats 3] [--tools wordprob minicons]
 
 TEXTS has one text on each line. The model is SmolLM2-135M in float32; all tools load the same directory, whose start
 and end of text are both <|endoftext|>. Environments and model are made under .bench/ the first time.
 
-Loading is not timed. The tools take turns, every other round backwards, so that what else the machine does falls on
-all of them. The limit is the trunk and the head's matrix product. Memory is the most that a tool held beyond what it
-held after one short text. Differences are from wordprob's value of the same kind, in nats, without the first and the
-last word of each text, where the tools do not mean the same.
+Loading is not timed. The tools take turns, every other round in reverse order, so that other load affects all of
+them. The limit is the trunk and the head's matrix product. Memory is the most that a tool used beyond what it
+used after one short text. Differences are from wordprob's value of the same kind, in nats, without the first and the
+last word of each text, which the tools define differently.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 import record
 from worker import RUNNERS, Worker
 
-from wordprob.models import default_model as smollm2
+from wordprob.models import default_model
 
 HOME = Path(__file__).resolve().parents[1] / ".bench"
 PEERS = ("wordsprobability", "minicons", "surprisal")
@@ -35,12 +35,12 @@ END = "<|endoftext|>"
 
 
 def model_directory():
-    """Return the directory all tools load: the default model, with one token for both ends of a text."""
-    home = HOME / smollm2.converted().name
+    """Return the directory that all tools load: the default model, with one token for both ends of a text."""
+    home = HOME / default_model.converted_directory().name
     if not home.exists():
         HOME.mkdir(exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=HOME))
-        _write_model(smollm2.converted(), aside)
+        _write_model(default_model.converted_directory(), aside)
         aside.replace(home)
     return home
 
@@ -58,7 +58,7 @@ def _write_model(source, aside):
 
 
 def interpreter(peer):
-    """Return the peer's Python, after making its environment if that is not there or not the one that is asked for."""
+    """Return the peer's Python; its environment is made if it does not exist or has other requirements."""
     home, wanted = HOME / peer, RUNNERS / f"requirements-{peer}.txt"
     python, made = home / "bin" / "python", home / "requirements.txt"
     if not made.exists() or made.read_text() != wanted.read_text():
@@ -89,7 +89,7 @@ def measure(workers, texts, repeats):
 
 
 def differences(ours, theirs):
-    """Return the kind that a tool computes and its distances from ours, inside the texts that have as many words."""
+    """Return the kind of value that a tool computes, and its distances from ours in texts with as many words."""
     [kind] = theirs.values
     pairs = zip(ours.values[kind], theirs.values[kind], strict=True)
     found = [np.subtract(mine, other)[1:-1] for mine, other in pairs if len(mine) == len(other)]
@@ -97,7 +97,7 @@ def differences(ours, theirs):
 
 
 def compared(ours, run):
-    """Return the columns that say how far a tool is from ours."""
+    """Return the columns for how far a tool is from wordprob."""
     if len(run.values) != 1:
         return dict.fromkeys(("compared", "words_compared", "mean_difference_nats", "largest_difference_nats"), "")
     kind, apart = differences(ours, run)
@@ -110,7 +110,7 @@ def compared(ours, run):
 
 
 def row(tool, runs, versions, tokens):
-    """Return what is to be written of one tool."""
+    """Return the columns of one tool."""
     seconds = [run.seconds for run in runs[tool]]
     best, limit = min(seconds), min(run.seconds for run in runs["limit"])
     return {

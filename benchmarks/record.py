@@ -1,4 +1,4 @@
-"""Results as rows of a CSV file, with what they were measured on."""
+"""Results as rows of a CSV file, with the machine and the versions they were measured with."""
 
 from __future__ import annotations
 

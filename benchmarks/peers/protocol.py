@@ -1,8 +1,8 @@
-"""How a tool is asked: one JSON object a line in, two out. Standard library only: it runs in every environment.
+"""How a tool is used: one JSON object a line in, two out. Standard library only: it runs in every environment.
 
 In:    {"texts": [...], "values": true}
-Out:   {"seconds": 1.5, "cpu": 2.9}                                    the moment that scoring is done
-       {"words": [[...], ...], "values": {"corrected": [[...], ...]}}  surprisals in nats, where they were asked for
+Out:   {"seconds": 1.5, "cpu": 2.9}                                    as soon as scoring is done
+       {"words": [[...], ...], "values": {"corrected": [[...], ...]}}  surprisals in nats, if they were asked for
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import time
 
 
 def serve(score, packages, prepare=lambda texts: texts):
-    """Say that the model is loaded and what it runs on, then answer until the input ends.
+    """Report the versions once the model is loaded, then answer until the input ends.
 
     ``score`` takes what ``prepare`` made of the texts, which is not timed, and returns a function that lists the
-    words of every text and, by what they are (corrected, naive), their surprisals.
+    words of every text and, by kind (corrected, naive), their surprisals.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a package prints must not be taken for an answer
+    os.dup2(2, 1)  # so that what a package prints is not mistaken for an answer
 
     def answer(**fields):
         print(json.dumps(fields), file=answers, flush=True)

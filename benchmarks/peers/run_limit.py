@@ -1,4 +1,4 @@
-"""The limit: batches through trunk and head, and nothing made of it."""
+"""The limit: batches through the trunk and the head, whose output is dropped."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from conftest import shared
 from wordprob import runs
 from wordprob.cli import main
 from wordprob.errors import InputError, ModelError, OptionError, OutputError
-from wordprob.models.description import commit, describe
 from wordprob.models.exact import ToyTokenizer
+from wordprob.models.registry import commit, describe
 from wordprob.options import ModelOptions
 from wordprob.runs.executors.processes import ProcessExecutor, assign_gpus
 from wordprob.runs.settings import Execution, RunSettings

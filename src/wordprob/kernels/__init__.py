@@ -1,4 +1,4 @@
-"""From hidden states to log p(target) and atom log-masses: one function, a readable path and a fast one behind it."""
+"""From hidden states to log p(target) and atom log-masses: one function, with a readable and fast paths behind it."""
 
 from __future__ import annotations
 
@@ -11,52 +11,49 @@ from wordprob.kernels import reference, tiled
 if TYPE_CHECKING:
     import torch
 
-Answer = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]
-HeadScorer = Callable[["torch.Tensor", "torch.Tensor"], Answer]
+HeadScores = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]
+HeadScorer = Callable[["torch.Tensor", "torch.Tensor"], HeadScores]
 """From hidden states ``[N, H]`` and targets ``[N]`` to log p(target), atom log-masses ``[N, K]`` and normalisers."""
 
 
-def head_scorer(weight: torch.Tensor, bias: torch.Tensor | None, of: torch.Tensor, count: int) -> HeadScorer:
-    """Return the fastest right way to score with this head on its device.
+def head_scorer(weight: torch.Tensor, bias: torch.Tensor | None, atom_of_token: torch.Tensor, count: int) -> HeadScorer:
+    """Return the fastest correct way to score with this head on its device.
 
     Parameters
     ----------
     weight, bias
         The head: ``[V, H]`` and ``[V]`` or none.
-    of
+    atom_of_token
         ``[V]``: the atom of every token.
     count
         Number of atoms.
     """
-    of = of.to(weight.device)
-    members = reference.membership(of, count)
-    cpu = weight.device.type == "cpu"
+    atom_of_token = atom_of_token.to(weight.device)
+    members = reference.membership(atom_of_token, count)
+    score_hidden = tiled.score_hidden if weight.device.type == "cpu" else reference.score_hidden
 
-    def slow(hidden: torch.Tensor, targets: torch.Tensor) -> Answer:
-        score = tiled.score_hidden if cpu else reference.score_hidden
-        return score(hidden, weight, bias, targets, members)
+    def unfused(hidden: torch.Tensor, targets: torch.Tensor) -> HeadScores:
+        return score_hidden(hidden, weight, bias, targets, members)
 
-    return _fused(weight, bias, of, count, slow) or slow
+    return _fused(weight, bias, atom_of_token, count, unfused) or unfused
 
 
 def _fused(
-    weight: torch.Tensor, bias: torch.Tensor | None, of: torch.Tensor, count: int, slow: HeadScorer
+    weight: torch.Tensor, bias: torch.Tensor | None, atom_of_token: torch.Tensor, count: int, unfused: HeadScorer
 ) -> HeadScorer | None:
     """Return the fused scorer where it can run and agrees with the readable one on a few rows."""
     import torch
 
     if not weight.is_cuda or weight.dtype not in (torch.bfloat16, torch.float16):
-        return None  # in float32 the tensor cores would round the factors
+        return None  # tensor cores would round float32 factors to fewer digits
     try:
         from wordprob.kernels.fused import FusedHead
 
-        fast = partial(FusedHead.score, FusedHead(weight, bias, of, count))
-        rows = weight[:64]
-        targets = torch.arange(len(rows), device=weight.device)
-        agreed = all(
-            torch.allclose(a, b, atol=0.05, rtol=0.01)
-            for a, b in zip(fast(rows, targets), slow(rows, targets), strict=True)
-        )
+        fused = partial(FusedHead.score, FusedHead(weight, bias, atom_of_token, count))
+        hidden = weight[:64]  # any states will do
+        targets = torch.arange(len(hidden), device=weight.device)
+        results = zip(fused(hidden, targets), unfused(hidden, targets), strict=True)
+        agrees = all(torch.allclose(values, expected, atol=0.05, rtol=0.01) for values, expected in results)
     except (ImportError, RuntimeError):
         return None
-    return fast if agreed else None
+    return fused if agrees else None

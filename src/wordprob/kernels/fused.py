@@ -1,8 +1,9 @@
-"""Target and atom masses on a GPU without ever making the logits.
+"""Target and atom masses on a GPU, without writing the logits to memory.
 
-The vocabulary is put in the order of its atoms once, each atom padded to whole tiles. A first kernel goes over tiles of
-rows × vocabulary, keeps of each the largest logit, the sum of exponentials below it and the target's logit, and throws
-the tile away; a second one adds up the tiles of each atom. :mod:`wordprob.kernels.reference` is its readable twin.
+The vocabulary is sorted by atom once, and each atom is padded to whole tiles. A first kernel goes over tiles of rows ×
+vocabulary. Of each it keeps the largest logit, the sum of exponentials relative to that and the target's logit, and
+drops the tile itself. A second kernel adds up the tiles of each atom. :mod:`wordprob.kernels.reference` is its readable
+twin.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 256
+TILE_TOKENS = 256
 """Tokens of the vocabulary in a tile."""
-ROWS = 128
+TILE_ROWS = 128
 """Rows of hidden states in a tile."""
-LAUNCH = {"BLOCK_K": 64, "GROUP": 16, "num_warps": 8, "num_stages": 3}
+LAUNCH_OPTIONS = {"BLOCK_K": 64, "GROUP": 16, "num_warps": 8, "num_stages": 3}
 """What ran fastest on an H200 (benchmarks/gpu_head.py)."""
 
 
 class FusedHead:
-    """A language-modelling head cut into tiles that each hold tokens of one atom.
+    """A language-modelling head, cut into tiles that each have tokens of one atom.
 
     Parameters
     ----------
@@ -28,24 +29,28 @@ class FusedHead:
         ``[V, H]``, on a CUDA device.
     bias
         ``[V]`` or none.
-    of
+    atom_of_token
         ``[V]``: the atom of every token.
     count
         Number of atoms.
     """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, of: torch.Tensor, count: int) -> None:
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, atom_of_token: torch.Tensor, count: int
+    ) -> None:
         device = weight.device
-        order = torch.argsort(of.to(device), stable=True)
-        sizes = torch.bincount(of.to(device), minlength=count)
-        tiles = (sizes + TILE - 1) // TILE
-        begin = (torch.cumsum(tiles, 0) - tiles) * TILE
-        rank = torch.arange(len(order), device=device) - torch.repeat_interleave(torch.cumsum(sizes, 0) - sizes, sizes)
-        place = torch.repeat_interleave(begin, sizes) + rank
-        rows = int(tiles.sum()) * TILE
+        atom_of_token = atom_of_token.to(device)
+        order = torch.argsort(atom_of_token, stable=True)  # tokens by atom
+        sizes = torch.bincount(atom_of_token, minlength=count)
+        tiles = (sizes + TILE_TOKENS - 1) // TILE_TOKENS  # of each atom
+        begins = (torch.cumsum(tiles, 0) - tiles) * TILE_TOKENS  # where each atom's first tile begins
+        first_of_atom = torch.repeat_interleave(torch.cumsum(sizes, 0) - sizes, sizes)
+        within_atom = torch.arange(len(order), device=device) - first_of_atom
+        place = torch.repeat_interleave(begins, sizes) + within_atom
+        rows = int(tiles.sum()) * TILE_TOKENS
         self.weight = torch.zeros(rows, weight.shape[1], dtype=weight.dtype, device=device)
         self.weight[place] = weight[order]
-        self.bias = torch.full((rows,), float("-inf"), dtype=torch.float32, device=device)
+        self.bias = torch.full((rows,), float("-inf"), dtype=torch.float32, device=device)  # padding has no mass
         self.bias[place] = 0.0 if bias is None else bias[order].float()
         self.position = torch.empty_like(order)
         self.position[order] = place
@@ -60,24 +65,24 @@ class FusedHead:
         top = torch.empty(tiles, rows, dtype=torch.float32, device=hidden.device)
         total = torch.empty_like(top)
         target = torch.empty(rows, dtype=torch.float32, device=hidden.device)
-        _tiles[(triton.cdiv(rows, ROWS) * tiles,)](
+        _score_tiles[(triton.cdiv(rows, TILE_ROWS) * tiles,)](
             hidden, self.weight, self.bias, self.position[targets], top, total, target, rows, size, tiles,
-            BLOCK_M=ROWS, BLOCK_N=TILE, **LAUNCH,
+            BLOCK_M=TILE_ROWS, BLOCK_N=TILE_TOKENS, **LAUNCH_OPTIONS,
         )  # fmt: skip
         mass = torch.empty(rows, self.count, dtype=torch.float32, device=hidden.device)
         normaliser = torch.empty_like(target)
-        _atoms[(triton.cdiv(rows, 64),)](
+        _add_up_atoms[(triton.cdiv(rows, 64),)](
             top, total, self.atom, mass, target, normaliser, rows, tiles, self.count, BLOCK=64, num_warps=2
         )
         return target, mass, normaliser
 
 
 @triton.jit
-def _tiles(
-    hidden, weight, bias, wanted, top, total, target, rows, size, tiles,
+def _score_tiles(
+    hidden, weight, bias, target_columns, top, total, target, rows, size, tiles,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    # Programs that share rows of the vocabulary run side by side, so that the cache serves both.
+    # Programs that share rows of the vocabulary run side by side, so that they find these in the cache.
     pid = tl.program_id(0)
     blocks = tl.cdiv(rows, BLOCK_M)
     band = GROUP * tiles
@@ -93,25 +98,25 @@ def _tiles(
     k = tl.arange(0, BLOCK_K)
     logits = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for low in range(0, size, BLOCK_K):
-        left = (low + k) < size
+        in_row = (low + k) < size
         h = tl.load(
-            hidden + row64[:, None] * size + (low + k)[None, :], mask=inside[:, None] & left[None, :], other=0.0
+            hidden + row64[:, None] * size + (low + k)[None, :], mask=inside[:, None] & in_row[None, :], other=0.0
         )
-        w = tl.load(weight + column64[:, None] * size + (low + k)[None, :], mask=left[None, :], other=0.0)
+        w = tl.load(weight + column64[:, None] * size + (low + k)[None, :], mask=in_row[None, :], other=0.0)
         logits = tl.dot(h, tl.trans(w), logits)
     logits += tl.load(bias + column)[None, :]
     largest = tl.max(logits, axis=1)
     tl.store(top + n.to(tl.int64) * rows + row, largest, mask=inside)
     tl.store(total + n.to(tl.int64) * rows + row, tl.sum(tl.exp(logits - largest[:, None]), axis=1), mask=inside)
-    asked = tl.load(wanted + row, mask=inside, other=-1)
-    here = asked[:, None] == column[None, :]
-    found = tl.sum(tl.where(here, logits, 0.0), axis=1)
-    tl.store(target + row, found, mask=inside & (asked // BLOCK_N == n))
+    target_column = tl.load(target_columns + row, mask=inside, other=-1)
+    is_target = target_column[:, None] == column[None, :]
+    target_logit = tl.sum(tl.where(is_target, logits, 0.0), axis=1)
+    tl.store(target + row, target_logit, mask=inside & (target_column // BLOCK_N == n))
 
 
 @triton.jit
-def _atoms(top, total, atom, mass, target, normaliser, rows, tiles, count, BLOCK: tl.constexpr):
-    # Adds up the tiles of each atom, then all atoms, and divides by that; an atom without tokens has no tile.
+def _add_up_atoms(top, total, atom, mass, target, normaliser, rows, tiles, count, BLOCK: tl.constexpr):
+    # Adds up the tiles of each atom, then all atoms, and divides by the sum; an atom without tokens has no tile.
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < rows
     for k in range(0, count):

@@ -1,7 +1,7 @@
-"""The readable path from hidden states to numbers; every faster one is judged by it.
+"""The readable path from hidden states to log-probabilities; every faster one is compared with it.
 
 Rows go through the head a few at a time, so ``[rows, vocabulary]`` never exists in full, and all reductions are in
-float32 whatever the weights are.
+float32 whatever the dtype of the weights is.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-ELEMENTS = 1 << 23
-"""Logits in hand at a time."""
+MAX_LOGITS = 1 << 23
+"""How many logits exist at a time."""
 
 
-def membership(of: torch.Tensor, count: int) -> torch.Tensor:
+def membership(atom_of_token: torch.Tensor, count: int) -> torch.Tensor:
     """Return ``[V, K]``: one where token v belongs to atom k."""
     import torch
 
-    return torch.nn.functional.one_hot(of, count).to(torch.float32)
+    return torch.nn.functional.one_hot(atom_of_token, count).to(torch.float32)
 
 
 def score_logits(
@@ -51,11 +51,13 @@ def score_hidden(
     targets: torch.Tensor,
     members: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Do as :func:`score_logits`, for logits ``hidden @ weight.T + bias`` made a few rows at a time."""
+    """Return the same as :func:`score_logits`, for logits ``hidden @ weight.T + bias`` of a few rows at a time."""
     import torch
 
-    step = max(1, ELEMENTS // weight.shape[0])
-    hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
+    step = max(1, MAX_LOGITS // weight.shape[0])
+    hidden = hidden.float()
+    weight = weight.float()
+    bias = None if bias is None else bias.float()
     parts = []
     for low in range(0, hidden.shape[0], step):
         logits = torch.nn.functional.linear(hidden[low : low + step], weight, bias)

@@ -1,7 +1,7 @@
-"""Target and atom masses on a CPU, in tiles of vocabulary × rows that stay in the cache.
+"""Target and atom masses on a CPU, in tiles of vocabulary × rows that stay in the processor's cache.
 
-Of each tile the sums of exponentials are kept, atom by atom, below the largest logit seen so far; the tile itself is
-written over by the next one. :mod:`wordprob.kernels.reference` is its readable twin.
+Of each tile only the sums of exponentials are kept, atom by atom, relative to the largest logit so far (as in online
+softmax); the next tile overwrites it. :mod:`wordprob.kernels.reference` is its readable twin.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-ROWS, TILE = 512, 2048
+TILE_ROWS = 512
+TILE_TOKENS = 2048
 """Rows of hidden states and tokens of the vocabulary in a tile: four megabytes of logits."""
 
 
@@ -38,20 +39,23 @@ def score_hidden(
     import torch
 
     hidden = hidden.float()
+    # Everything here has the vocabulary or the atoms down and the rows across: the matrix product is faster that way.
     top = hidden.new_full((1, len(hidden)), float("-inf"))
     mass = hidden.new_zeros((members.shape[1], len(hidden)))
-    for low in range(0, len(weight), TILE):
-        tile, atoms = weight[low : low + TILE].float(), members[low : low + TILE].T
-        added = None if bias is None else bias[low : low + TILE].float()[:, None]
-        for first in range(0, len(hidden), ROWS):
-            here = slice(first, first + ROWS)
-            logits = tile @ hidden[here].T  # the vocabulary down, which the matrix product does faster than across
-            if added is not None:
-                logits += added
-            peak = torch.maximum(top[:, here], logits.amax(dim=0, keepdim=True))
-            mass[:, here] *= (top[:, here] - peak).exp()
-            mass[:, here] += atoms @ logits.sub_(peak).exp_()
-            top[:, here] = peak
+    for low in range(0, len(weight), TILE_TOKENS):
+        tokens = slice(low, low + TILE_TOKENS)
+        tile_weight = weight[tokens].float()
+        tile_members = members[tokens].T
+        tile_bias = None if bias is None else bias[tokens].float()[:, None]
+        for first in range(0, len(hidden), TILE_ROWS):
+            rows = slice(first, first + TILE_ROWS)
+            logits = tile_weight @ hidden[rows].T
+            if tile_bias is not None:
+                logits += tile_bias
+            new_top = torch.maximum(top[:, rows], logits.amax(dim=0, keepdim=True))
+            mass[:, rows] *= (top[:, rows] - new_top).exp()
+            mass[:, rows] += tile_members @ logits.sub_(new_top).exp_()
+            top[:, rows] = new_top
     normaliser = top + mass.sum(dim=0, keepdim=True).log()
     target = (hidden * weight[targets].float()).sum(dim=1)
     if bias is not None:

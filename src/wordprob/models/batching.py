@@ -1,67 +1,108 @@
-"""Requests grouped so that a device runs them together."""
+"""Sequences grouped so that a device runs them together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from wordprob.core.arrays import common_prefix_length
+from wordprob.core.arrays import Ints
+
+MAX_BATCH_ROWS = 1024
+MAX_PADDING_SHARE = 0.05
 
 
 def padded_batches(
-    lengths: Sequence[int], budget: int, most: int = 1024, padding: float = 0.05, least: int = 0
+    lengths: Sequence[int],
+    budget_tokens: int,
+    *,
+    max_rows: int = MAX_BATCH_ROWS,
+    max_padding: float = MAX_PADDING_SHARE,
+    padding_counts_from: int = 0,
 ) -> list[list[int]]:
-    """Group indices so that a batch, padded to its longest member, stays within ``budget`` tokens.
+    """Group indices so that a batch, padded to its longest member, has at most ``budget_tokens`` tokens.
 
-    Of one with ``least`` tokens or more, at most a share ``padding`` is padding. Longest first: if memory is short, it
-    shows at once.
+    The longest sequences come first: if there is too little memory, that shows at once.
+
+    Parameters
+    ----------
+    lengths
+        The length of each sequence.
+    budget_tokens
+        The most tokens in a batch, padding included. A longer sequence is a batch by itself.
+    max_rows
+        The most sequences in a batch.
+    max_padding
+        The share of a batch that may be padding.
+    padding_counts_from
+        Smaller batches, in tokens, may have more padding.
     """
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    found: list[list[int]] = []
-    longest = total = 0
-    for i in order:
-        size = (len(found[-1]) + 1) * longest if found else 0
-        fits = size <= budget and (size <= least or (1 - padding) * size <= total + lengths[i])
-        if found and fits and len(found[-1]) < most:
-            found[-1].append(i)
-            total += lengths[i]
-        else:
-            found.append([i])
-            longest = total = lengths[i]
-    return found
+    longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    batches: list[list[int]] = []
+    batch_length = 0  # the length that the rows of the last batch are padded to
+    batch_tokens = 0  # its tokens without padding
+    for index in longest_first:
+        if batches and len(batches[-1]) < max_rows:
+            padded_tokens = (len(batches[-1]) + 1) * batch_length
+            tokens = batch_tokens + lengths[index]
+            dense = padded_tokens <= padding_counts_from or (1 - max_padding) * padded_tokens <= tokens
+            if padded_tokens <= budget_tokens and dense:
+                batches[-1].append(index)
+                batch_tokens = tokens
+                continue
+        batches.append([index])
+        batch_length = lengths[index]
+        batch_tokens = lengths[index]
+    return batches
 
 
-def group_by_prefix(prefixes: Sequence[Sequence[int]]) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Group prefixes that share most of their beginning.
+def pack(lengths: Sequence[int], budget_tokens: int) -> list[list[int]]:
+    """Group indices in their order so that the lengths of a group add up to at most ``budget_tokens``.
 
-    Returns, for each group, the index of its longest member (the trunk) and every member with the number of ids it
-    shares with the trunk.
+    A longer sequence is a group by itself.
     """
-    order = sorted(range(len(prefixes)), key=lambda n: tuple(prefixes[n]))
     groups: list[list[int]] = []
-    for k, n in enumerate(order):
-        near = k and 2 * common_prefix_length(prefixes[order[k - 1]], prefixes[n]) >= min(
-            len(prefixes[order[k - 1]]), len(prefixes[n])
-        )
-        if near:
-            groups[-1].append(n)
+    group_tokens = 0
+    for index, length in enumerate(lengths):
+        if groups and group_tokens + length <= budget_tokens:
+            groups[-1].append(index)
+            group_tokens += length
         else:
-            groups.append([n])
-    found = []
-    for group in groups:
-        trunk = max(group, key=lambda n: len(prefixes[n]))
-        found.append((trunk, [(n, common_prefix_length(prefixes[trunk], prefixes[n])) for n in group]))
-    return found
+            groups.append([index])
+            group_tokens = length
+    return groups
 
 
-def pack(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Group indices in their order so that a group's lengths add up to ``budget`` at most (or it has one member)."""
-    found: list[list[int]] = []
-    total = 0
-    for n, length in enumerate(lengths):
-        if found and total + length <= budget:
-            found[-1].append(n)
-            total += length
+class PrefixGroup(NamedTuple):
+    """Contexts of which each is equal to the longest one or a prefix of it.
+
+    Attributes
+    ----------
+    longest
+        The index of the longest context.
+    members
+        The indices of all of them.
+    """
+
+    longest: int
+    members: list[int]
+
+
+def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
+    """Group contexts so that every group can be served by running its longest member once.
+
+    >>> import numpy as np
+    >>> group_by_prefix([np.array(ids) for ids in ([1], [1, 2], [1, 3], [1, 2, 4])])
+    [PrefixGroup(longest=2, members=[2]), PrefixGroup(longest=3, members=[3, 1, 0])]
+    """
+    keys = [tuple(ids.tolist()) for ids in contexts]
+    # In descending order a context comes after everything that it is a prefix of, and everything in between begins with
+    # it too. So it is enough to compare it with the longest member of the latest group.
+    descending = sorted(range(len(keys)), key=lambda index: keys[index], reverse=True)
+    groups: list[PrefixGroup] = []
+    for index in descending:
+        key = keys[index]
+        if groups and keys[groups[-1].longest][: len(key)] == key:
+            groups[-1].members.append(index)
         else:
-            found.append([n])
-            total = length
-    return found
+            groups.append(PrefixGroup(index, [index]))
+    return groups

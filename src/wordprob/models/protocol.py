@@ -76,8 +76,8 @@ class Scores:
 class PrefixStates:
     """What a model keeps of contexts between calls of :meth:`LanguageModel.open`.
 
-    Whoever asks makes one, passes it to every call that may share contexts, and drops it when done: the memory goes
-    with it. What is inside is the model's own business.
+    The caller makes one, passes it to every call that may share contexts, and drops it when done, which frees the
+    memory. Only the model knows what is inside.
     """
 
     def __init__(self) -> None:
@@ -138,19 +138,22 @@ class LanguageModel(Protocol):
 def entropy(log_probs: Floats, _: Ints) -> Floats:
     """Return the entropy of each row, in nats."""
     finite = np.where(np.isfinite(log_probs), log_probs, 0.0)
-    found: Floats = -(np.exp(log_probs) * finite).sum(axis=-1)
-    return found
+    entropies: Floats = -(np.exp(log_probs) * finite).sum(axis=-1)
+    return entropies
 
 
 def rank(log_probs: Floats, next_ids: Ints) -> Floats:
-    """Return the rank of the id that came in each row; 1 is the most probable."""
-    came = np.take_along_axis(log_probs, next_ids[:, None], axis=-1)
-    found: Floats = 1.0 + (log_probs > came).sum(axis=-1)
-    return found
+    """Return the rank of the observed next id of each row; 1 is the most probable."""
+    observed = np.take_along_axis(log_probs, next_ids[:, None], axis=-1)
+    ranks: Floats = 1.0 + (log_probs > observed).sum(axis=-1)
+    return ranks
 
 
 STATISTICS: dict[str, Callable[[Floats, Ints], Floats]] = {"entropy": entropy, "rank": rank}
-"""Statistics of next-token distributions: log-probabilities ``[N, V]`` and the ids that came ``[N]`` to ``[N]``."""
+"""Statistics of next-token distributions: functions of log-probabilities ``[N, V]`` and observed next ids ``[N]``.
+
+They return ``[N]`` numbers. A statistic that is added here can be asked for by name in every request.
+"""
 
 
 def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores:

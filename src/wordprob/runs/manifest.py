@@ -15,7 +15,7 @@ from typing import Any
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import InputError
-from wordprob.models.description import commit, describe
+from wordprob.models.registry import commit, describe
 from wordprob.runs.settings import RunSettings
 from wordprob.runs.shards import Shard, cut_into_shards
 from wordprob.sources import Record, Source

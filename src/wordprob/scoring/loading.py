@@ -1,11 +1,11 @@
-"""From a name to a scorer."""
+"""Open a model by its name, ready to score."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from wordprob.models import open_model
-from wordprob.options import DEFAULT_MODEL
+from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.scoring.scorer import Scorer
 
 
@@ -24,22 +24,24 @@ def load(
     Parameters
     ----------
     model
-        A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, or a ``.gguf`` file.
+        A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
+        ``BACKEND:SOURCE`` with the name of a registered backend.
     bos
-        The start-of-text token, by its text or id, or ``"none"``; by default the one that stands before a document.
+        The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
+        training.
     device
         ``auto``, ``cpu``, ``cuda`` or ``mps``.
     dtype
-        ``auto`` (float32, or the checkpoint's own on a GPU), ``float32``, ``bfloat16`` or ``float16``.
+        ``auto`` (the checkpoint's own on a GPU, float32 elsewhere), ``float32``, ``bfloat16`` or ``float16``.
     compile
-        Compile the model with ``torch.compile`` first. It takes a minute or so and pays on a GPU, for long runs.
+        Compile the model with ``torch.compile`` first. It takes a minute or so and pays off on a GPU, for long runs.
     revision
         Branch, tag or commit on the hub.
     trust_remote_code
-        Run code that comes with the model. Off unless asked for.
+        Run code that comes with the model. Off by default.
     """
-    opened = open_model(
-        model,
+    options = ModelOptions(
+        model=str(model),
         bos=bos,
         device=device,
         dtype=dtype,
@@ -47,11 +49,11 @@ def load(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    return Scorer(opened)
+    return Scorer(open_model(options))
 
 
 def model_label(model: str | Path) -> str:
-    """Return what tables call a model: a short name as it is, a path by its last part.
+    """Return the name of a model in tables: a short name as it is, a path by its last part.
 
     Examples
     --------

@@ -3,98 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wordprob.errors import ModelError, OptionError, UnsupportedError
+from wordprob.errors import ModelError, UnsupportedError
+from wordprob.models.devices import pick_device, pick_dtype
+from wordprob.models.fingerprints import describe_path
 from wordprob.models.huggingface.model import HFModel
-from wordprob.models.huggingface.tokenizer import HFTokenizer, keep_imports, load_tokenizer
+from wordprob.models.huggingface.tokenizer import (
+    HFTokenizer,
+    exclude_imports_from_garbage_collection,
+    first_line,
+    read_tokenizer,
+)
+from wordprob.options import ModelOptions
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+HUB_TIMEOUT_SECONDS = 10
 
-
-def load(
-    source: str | Path,
-    *,
-    name: str | None = None,
-    bos: str | int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    compile: bool = False,
-    revision: str | None = None,
-    trust_remote_code: bool = False,
-    tokenizer: HFTokenizer | None = None,
-) -> HFModel:
-    """Load a causal model from a hub id or a directory."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    keep_imports()
-    where = pick_device(device)
-    kind = pick_dtype(dtype, where)
-    options: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": trust_remote_code}
-    with quiet():
-        try:
-            config = AutoConfig.from_pretrained(str(source), **options)
-        except Exception as error:
-            raise _unreadable(source, error, trust_remote_code) from error
-        require_causal(config, source)
-        try:
-            model = AutoModelForCausalLM.from_pretrained(str(source), dtype=kind, **options)
-        except Exception as error:
-            raise _unreadable(source, error, trust_remote_code) from error
-        tokenizer = tokenizer or load_tokenizer(source, bos, end_ids(model), **options)
-    found = HFModel(model.to(where), tokenizer, {}, compile=compile)
-    origin = Path(source).name if Path(source).is_dir() else str(source)
-    found.metadata = describe(
-        model,
-        origin if Path(source).is_dir() else name or origin,
-        origin,
-        revision or getattr(config, "_commit_hash", None) or "",
-        compile,
-    )
-    return found
-
-
-def describe(model: Any, name: str, source: str, revision: str, compiled: bool) -> dict[str, str]:
-    """Return what a table should say about a model."""
-    import torch
-    import transformers
-
-    return {
-        "model": name,
-        "source": source,
-        "revision": revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": str(model.device),
-        **({"compiled": "yes"} if compiled else {}),
-        "transformers": transformers.__version__,
-        "torch": str(torch.__version__),
-    }
-
-
-def end_ids(model: Any) -> list[int]:
-    """Return the end ids that a model's configurations name."""
-    found: list[int] = []
-    for config in (getattr(model, "generation_config", None), model.config):
-        listed = getattr(config, "eos_token_id", None)
-        found += listed if isinstance(listed, list) else [] if listed is None else [listed]
-    return list(dict.fromkeys(int(i) for i in found))
-
-
-def require_causal(config: Any, source: str | Path) -> None:
-    """Refuse models that do not predict the next token from those before it."""
-    kinds = list(getattr(config, "architectures", None) or [])
-    causal = any("CausalLM" in k or k.endswith(("LMHeadModel", "DoubleHeadsModel")) for k in kinds)
-    advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedError(f"{source} is an encoder–decoder model ({config.model_type}); {advice}")
-    if not causal and (any("MaskedLM" in k for k in kinds) or config.model_type in MASKED):
-        raise UnsupportedError(f"{source} is a masked model ({config.model_type}); {advice}")
-
-
-MASKED = (
+MASKED_MODEL_TYPES = (
     "albert",
     "bert",
     "camembert",
@@ -106,62 +34,166 @@ MASKED = (
     "roberta",
     "xlm-roberta",
 )
+"""Kinds of models that fill in masked tokens, where a configuration does not say so itself."""
 
 
-def pick_device(device: str) -> str:
-    """Return the torch device for a name, ``auto`` being the best there is."""
+# --- the backend's functions (see wordprob.models.registry) ----------------------------------------------------------
+
+
+def load(source: str, options: ModelOptions) -> HFModel:
+    """Load a causal model from a hub id or a directory."""
+    device = pick_device(options.device)
+    network = load_network(source, options, device)
+    with quiet():
+        tokenizer = read_tokenizer(
+            source, options.bos, end_ids(network), options.revision, trust_remote_code=options.trust_remote_code
+        )
+    directory = Path(source)
+    origin = directory.name if directory.is_dir() else source
+    revision = options.revision or getattr(network.config, "_commit_hash", None) or ""
+    metadata = model_metadata(
+        network, origin if directory.is_dir() else options.model, origin, revision, options.compile
+    )
+    return HFModel(network, tokenizer, metadata, compile=options.compile)
+
+
+def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
+    """Load the tokenizer of a model from a hub id or a directory."""
+    with quiet():
+        return read_tokenizer(
+            source,
+            options.bos,
+            end_ids_in_files(Path(source)),
+            options.revision,
+            trust_remote_code=options.trust_remote_code,
+        )
+
+
+def describe(source: str, options: ModelOptions) -> dict[str, str]:
+    """Return a directory's name and fingerprint, or the revision of a model on the hub."""
+    path = Path(source).expanduser()
+    return describe_path(path) if path.exists() else {"revision": options.revision or ""}
+
+
+def commit(source: str, options: ModelOptions) -> str:
+    """Return the commit of a model on the hub, or of the copy in the cache if the hub is out of reach."""
+    if Path(source).expanduser().exists():
+        return ""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        return str(HfApi().model_info(source, revision=options.revision, timeout=HUB_TIMEOUT_SECONDS).sha)
+    except Exception:  # the hub is out of reach, or does not know the model: the cache may
+        cached = try_to_load_from_cache(source, "config.json", revision=options.revision)
+        return Path(cached).parent.name if isinstance(cached, str) else ""
+
+
+# --- the transformers model ------------------------------------------------------------------------------------------
+
+
+def load_network(source: str, options: ModelOptions, device: str) -> Any:
+    """Return the transformers model of a hub id or a directory, on a device."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    exclude_imports_from_garbage_collection()
+    dtype = pick_dtype(options.dtype, device)
+    where: dict[str, Any] = {
+        "revision": options.revision or "main",
+        "trust_remote_code": options.trust_remote_code,
+    }
+    with quiet():
+        try:
+            config = AutoConfig.from_pretrained(source, **where)
+        except Exception as error:
+            raise _unreadable(source, error, options.trust_remote_code) from error
+        require_causal(config, source)
+        try:
+            network = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **where)
+        except Exception as error:
+            raise _unreadable(source, error, options.trust_remote_code) from error
+    return network.to(device)
+
+
+def model_metadata(network: Any, name: str, source: str, revision: str, compiled: bool) -> dict[str, str]:
+    """Return what a table records about a model."""
     import torch
+    import transformers
 
-    if device not in DEVICES:
-        raise OptionError(f"no device is called '{device}'; use {', '.join(DEVICES)}.")
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if present[name])
-    if not present[device]:
-        raise OptionError(f"this machine has no {device} device that torch can use; try --device cpu.")
-    return device
-
-
-def count_gpus() -> int:
-    """Return how many GPUs torch can use here."""
-    import torch
-
-    return torch.cuda.device_count()
+    metadata = {
+        "model": name,
+        "source": source,
+        "revision": revision,
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "device": str(network.device),
+    }
+    if compiled:
+        metadata["compiled"] = "yes"
+    metadata["transformers"] = transformers.__version__
+    metadata["torch"] = str(torch.__version__)
+    return metadata
 
 
-def pick_dtype(dtype: str, device: str) -> Any:
-    """Return the torch dtype for a name, ``auto`` being float32 but on a GPU."""
-    import torch
-
-    if dtype not in DTYPES:
-        raise OptionError(f"no dtype is called '{dtype}'; use {', '.join(DTYPES)}.")
-    if dtype == "auto":
-        return torch.float32 if device != "cuda" else "auto"
-    return getattr(torch, dtype)
+def end_ids(network: Any) -> list[int]:
+    """Return the ids that end a document, as a model's configurations name them."""
+    configs = (getattr(network, "generation_config", None), network.config)
+    return _distinct_ids([getattr(config, "eos_token_id", None) for config in configs])
 
 
-def _unreadable(source: str | Path, error: Exception, trust_remote_code: bool) -> ModelError:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+def end_ids_in_files(directory: Path) -> list[int]:
+    """Return the ids that end a document, as the configuration files in a directory name them."""
+    declared = []
+    for name in ("generation_config.json", "config.json"):
+        path = directory / name
+        if path.is_file():
+            declared.append(json.loads(path.read_text(encoding="utf-8")).get("eos_token_id"))
+    return _distinct_ids(declared)
+
+
+def _distinct_ids(declared: list[Any]) -> list[int]:
+    """Return ids in their order; each item declares one id, a list of ids, or none."""
+    ids: list[int] = []
+    for item in declared:
+        if isinstance(item, list):
+            ids += item
+        elif item is not None:
+            ids.append(item)
+    return list(dict.fromkeys(int(i) for i in ids))
+
+
+def require_causal(config: Any, source: str) -> None:
+    """Raise :class:`UnsupportedError` for models that do not predict each token from those before it."""
+    architectures = list(getattr(config, "architectures", None) or [])
+    causal = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
+    masked = any("MaskedLM" in name for name in architectures) or config.model_type in MASKED_MODEL_TYPES
+    advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedError(f"{source} is an encoder–decoder model ({config.model_type}); {advice}")
+    if masked and not causal:
+        raise UnsupportedError(f"{source} is a masked model ({config.model_type}); {advice}")
+
+
+def _unreadable(source: str, error: Exception, trust_remote_code: bool) -> ModelError:
     if "trust_remote_code" in str(error) and not trust_remote_code:
-        advice = "It brings its own code; if you trust it, add --trust-remote-code."
+        advice = "It brings its own code; if you trust it, set the option trust_remote_code."
     elif Path(source).is_dir():
         advice = "The directory needs config.json, the weights (*.safetensors) and the tokeniser's files."
     else:
         advice = "Is the name right, and the hub in reach? A local directory or .gguf file works without a network."
-    return ModelError(f"the model {source} could not be loaded: {reason}. {advice}")
+    return ModelError(f"the model {source} could not be loaded: {first_line(error)}. {advice}")
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and advice off the user's screen."""
+    """Hide the progress bars and warnings of transformers."""
     from transformers.utils import logging
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    shows_bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        if bars:
+        if shows_bars:
             logging.enable_progress_bar()

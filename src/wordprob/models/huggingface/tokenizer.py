@@ -1,4 +1,4 @@
-"""Hugging Face tokenisers, fast and slow, behind one face."""
+"""Hugging Face tokenizers, fast and slow, behind the protocol's interface."""
 
 from __future__ import annotations
 
@@ -12,201 +12,222 @@ from typing import Any
 
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.errors import ModelError, OptionError
-from wordprob.models.huggingface import chunked_tokenization as pieces
+from wordprob.models.huggingface import chunked_tokenization as chunking
 
-SEPARATORS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
-"""Tokens that stand before a document in training data, where they exist."""
+DOCUMENT_STARTS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
+"""Tokens that are put before a document in training data, where they exist."""
 
 DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]")
-"""Tokens that stand after one."""
+"""Tokens that are put after a document."""
 
-TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]")
-"""Tokens that open a turn of a chat; some tokenisers declare one as their BOS."""
+CHAT_TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]")
+"""Tokens that open a turn of a chat; some tokenizers declare one of these as their BOS."""
+
+MAX_LISTED_TOKENS = 20
+"""How many control tokens an error message lists."""
 
 
 class HFTokenizer:
-    """A transformers tokeniser with its vocabulary as bytes.
+    """A transformers tokenizer with its vocabulary as bytes.
 
     Parameters
     ----------
     tokenizer
         What ``AutoTokenizer.from_pretrained`` returned.
     bos
-        The start-of-text token, by its text or id; ``"none"`` for no start token; by default the one that stands
-        before a document in training.
+        The start-of-text token, by its text or id; ``"none"`` for no start token; by default the one that precedes a
+        document in training.
     ends
         Further ids that end a document (from the model's configuration).
+
+    Attributes
+    ----------
+    transformers_tokenizer
+        The tokenizer that was given; ``None`` in a copy that was unpickled and does not need it.
+    backend
+        The ``tokenizers.Tokenizer`` that does the work; ``None`` for a slow tokenizer.
     """
 
     vocabulary: Vocabulary
 
     def __init__(self, tokenizer: Any, bos: str | int | None = None, ends: Iterable[int] = ()) -> None:
-        self._tokenizer = tokenizer
-        self._backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
-        self._control = _control(tokenizer)
-        start = self._start(bos)
-        if self._backend is not None:
-            self._backend.no_truncation()
-            self._backend.no_padding()
-            self._backend.encode_special_tokens = True
-        final = [*ends, *_ends(tokenizer, self._control)]
+        self.transformers_tokenizer = tokenizer
+        self.backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
+        self._control = _control_ids(tokenizer)
+        start = self._start_id(bos)
+        if self.backend is not None:
+            self.backend.no_truncation()
+            self.backend.no_padding()
+            self.backend.encode_special_tokens = True  # "</s>" in a text is text, not the end of it
+        end_ids = [*ends, *_end_ids(tokenizer, self._control)]
         unknown = tokenizer.unk_token_id
         self.vocabulary = build_vocabulary(
-            [str(p) for p in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))],
+            [str(token) for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))],
             self._ids,
             added={i: token.content for i, token in tokenizer.added_tokens_decoder.items()},
             control=self._control - {unknown},
             start=start,
-            ends=[i for i in dict.fromkeys(final) if i < len(tokenizer)],
-            unknown=None if unknown in final else unknown,
+            ends=[i for i in dict.fromkeys(end_ids) if i < len(tokenizer)],
+            unknown=None if unknown in end_ids else unknown,
         )
         if not any(self.vocabulary.pieces):
             raise ModelError("the tokeniser has no tokens that stand for text.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave transformers behind where the tokeniser proper can do without: a process that reads starts sooner."""
-        return {**self.__dict__, "_tokenizer": None if self._backend is not None else self._tokenizer}
+        """Leave out the transformers tokenizer where it is not needed: a worker process then starts sooner."""
+        state = dict(self.__dict__)
+        if self.backend is not None:
+            state["transformers_tokenizer"] = None
+        return state
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, without special tokens; text that looks like one is text."""
-        if self._backend is None:
-            return all_spans(texts, [self._ids(t) for t in texts], self.vocabulary, None)
-        long = max(map(len, texts), default=0) > pieces.LONG and self._left_out is not None
-        ids = self._in_pieces(texts, self._left_out or 0) if long else self._whole(texts)
-        return all_spans(texts, ids, self.vocabulary, lambda n: self._offsets(texts[n]))
+        """Tokenize each text, without special tokens; text that looks like a special token is text."""
+        if self.backend is None:
+            return all_spans(texts, [self._ids(text) for text in texts], self.vocabulary, None)
+        longest = max(map(len, texts), default=0)
+        if longest > chunking.MAX_WHOLE_CHARACTERS and self.dropped_at_cut is not None:
+            ids = self._encode_chunked(texts, self.dropped_at_cut)
+        else:
+            ids = self.encode_whole(texts)
+        return all_spans(texts, ids, self.vocabulary, lambda n: self.offsets(texts[n]))
 
     def cut(self, text: str, place: int) -> tuple[int, int] | None:
         """Return where a text can be cut, at a place or after it: where the first part ends and the rest begins."""
-        if self._backend is None or self._left_out is None:
+        if self.backend is None or self.dropped_at_cut is None:
             return None
-        found = pieces.CUT.search(text, place)
-        return None if found is None else (found.start(), found.start() + self._left_out)
-
-    def _whole(self, texts: Iterable[str]) -> list[Sequence[int]]:
-        backend: Any = self._backend
-        return [e.ids for e in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-    def _in_pieces(self, texts: Sequence[str], left_out: int) -> list[Sequence[int]]:
-        """Tokenise the long ones of these texts piece by piece: whole, they take some hundred bytes a token."""
-        short = iter(self._whole(text for text in texts if len(text) <= pieces.LONG))
-        return [
-            next(short) if len(text) <= pieces.LONG else self._joined(pieces.cut(text, pieces.PIECE, left_out))
-            for text in texts
-        ]
-
-    def _joined(self, parts: Iterator[str]) -> Sequence[int]:
-        ids = array("q")
-        while batch := list(islice(parts, pieces.BATCH)):
-            for found in self._whole(batch):
-                ids.extend(found)
-        return ids
+        match = chunking.CUT_PATTERN.search(text, place)
+        return None if match is None else (match.start(), match.start() + self.dropped_at_cut)
 
     @cached_property
-    def _left_out(self) -> int | None:
-        """What a cut leaves out of a long text (see :mod:`pieces`), tried out; ``None`` where texts stay whole."""
-        found = pieces.left_out(self._backend)
-        if found is None:
-            return None
-        same = list(self._joined(pieces.cut(pieces.PROBE, 1, found))) == self._whole([pieces.PROBE])[0]
-        return found if same else None
+    def dropped_at_cut(self) -> int | None:
+        """How many characters a cut in a long text leaves out; ``None`` where texts must stay whole.
 
-    def _offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return the tokeniser's own account of where its tokens stand, for a text it rewrote."""
-        backend: Any = self._backend
+        See :mod:`wordprob.models.huggingface.chunked_tokenization`. What it concludes is tried out on a text here.
+        """
+        dropped = chunking.characters_dropped_at_cut(self.backend)
+        if dropped is None:
+            return None
+        probe = chunking.PROBE_TEXT
+        in_chunks = list(self._join_ids(chunking.chunks(probe, 1, dropped)))
+        return dropped if in_chunks == self.encode_whole([probe])[0] else None
+
+    def encode_whole(self, texts: Iterable[str]) -> list[Sequence[int]]:
+        """Return the ids of texts, each tokenized in one go by the fast tokenizer."""
+        backend: Any = self.backend
+        return [encoding.ids for encoding in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def _encode_chunked(self, texts: Sequence[str], dropped: int) -> list[Sequence[int]]:
+        """Tokenize the long ones of these texts in chunks: as a whole they take some hundred bytes a token."""
+        limit = chunking.MAX_WHOLE_CHARACTERS
+        short = iter(self.encode_whole(text for text in texts if len(text) <= limit))
+        ids: list[Sequence[int]] = []
+        for text in texts:
+            if len(text) <= limit:
+                ids.append(next(short))
+            else:
+                ids.append(self._join_ids(chunking.chunks(text, chunking.CHUNK_CHARACTERS, dropped)))
+        return ids
+
+    def _join_ids(self, chunks: Iterator[str]) -> Sequence[int]:
+        ids = array("q")
+        while some := list(islice(chunks, chunking.CHUNKS_AT_A_TIME)):
+            for chunk_ids in self.encode_whole(some):
+                ids.extend(chunk_ids)
+        return ids
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return where the tokenizer says its tokens are, for a text that it rewrote."""
+        backend: Any = self.backend
         return list(backend.encode(text, add_special_tokens=False).offsets)
 
     def _ids(self, text: str) -> list[int]:
-        if self._backend is not None:
-            return list(self._backend.encode(text, add_special_tokens=False).ids)
-        return list(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+        if self.backend is not None:
+            return list(self.backend.encode(text, add_special_tokens=False).ids)
+        encoded = self.transformers_tokenizer(text, add_special_tokens=False, split_special_tokens=True)
+        return list(encoded["input_ids"])
 
-    def _start(self, bos: str | int | None) -> int | None:
+    def _start_id(self, bos: str | int | None) -> int | None:
+        tokenizer = self.transformers_tokenizer
         if bos is None:
-            return _document_start(self._tokenizer, self._control)
+            return _document_start(tokenizer, self._control)
         if bos == "none":
             return None
-        found = bos if isinstance(bos, int) else self._tokenizer.get_vocab().get(bos)
-        if found is None or not 0 <= found < len(self._tokenizer):
-            known = [self._tokenizer.convert_ids_to_tokens(i) for i in sorted(self._control)][:20]
+        start = bos if isinstance(bos, int) else tokenizer.get_vocab().get(bos)
+        if start is None or not 0 <= start < len(tokenizer):
+            known = [tokenizer.convert_ids_to_tokens(i) for i in sorted(self._control)][:MAX_LISTED_TOKENS]
             raise OptionError(
                 f"the tokeniser has no token {bos!r} to start with. Its control tokens: {', '.join(known)}"
             )
-        return int(found)
+        return int(start)
 
 
-def _control(tokenizer: Any) -> set[int]:
+def read_tokenizer(
+    source: str | Path,
+    bos: str | int | None = None,
+    ends: Iterable[int] = (),
+    revision: str | None = None,
+    *,
+    trust_remote_code: bool = False,
+) -> HFTokenizer:
+    """Load a tokenizer from a hub id or a directory."""
+    from transformers import AutoTokenizer
+
+    exclude_imports_from_garbage_collection()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(source), revision=revision or "main", trust_remote_code=trust_remote_code
+        )
+    except Exception as error:
+        raise ModelError(f"no tokeniser could be loaded from {source}: {first_line(error)}") from error
+    return HFTokenizer(tokenizer, bos, ends)
+
+
+@cache
+def exclude_imports_from_garbage_collection() -> None:
+    """Tell Python's garbage collector, once, not to look at what has been imported so far.
+
+    It would otherwise look through some hundred thousand objects again and again, which takes a tenth of the time that
+    preparing texts takes.
+    """
+    gc.freeze()
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its class where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# --- which tokens start and end a document ---------------------------------------------------------------------------
+
+
+def _control_ids(tokenizer: Any) -> set[int]:
+    """Return the ids of special tokens."""
     added = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     return {int(i) for i in {*added, *tokenizer.all_special_ids} if i is not None and i < len(tokenizer)}
 
 
-def _known(tokenizer: Any, names: Iterable[str], control: set[int]) -> list[int]:
+def _known_ids(tokenizer: Any, names: Iterable[str], control: set[int]) -> list[int]:
     table = tokenizer.get_vocab()
     return [table[name] for name in names if table.get(name) in control]
 
 
 def _document_start(tokenizer: Any, control: set[int]) -> int | None:
-    """Return the token that stands before a document: not always the declared BOS.
+    """Return the token that precedes a document, which is not always the declared BOS.
 
-    First what the tokeniser itself puts in front; then a separator it knows; then its BOS or EOS, unless that opens
-    a turn of a chat.
+    First what the tokenizer itself puts in front; then a document separator that it knows; then its BOS or EOS, unless
+    that opens a turn of a chat.
     """
-    front = tokenizer("a")["input_ids"]
-    if len(front) > 1 and front[0] in control:
-        return int(front[0])
-    if found := _known(tokenizer, SEPARATORS, control):
-        return found[0]
-    turns = {tokenizer.get_vocab().get(name) for name in TURNS}
+    ids = tokenizer("a")["input_ids"]
+    if len(ids) > 1 and ids[0] in control:
+        return int(ids[0])
+    separators = _known_ids(tokenizer, DOCUMENT_STARTS, control)
+    if separators:
+        return separators[0]
+    turns = {tokenizer.get_vocab().get(name) for name in CHAT_TURNS}
     declared = [i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None and i not in turns]
     return int(declared[0]) if declared else None
 
 
-def _ends(tokenizer: Any, control: set[int]) -> list[int]:
-    declared = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
-    return [*declared, *_known(tokenizer, DOCUMENT_ENDS, control)]
-
-
-def generation_ends(directory: Path) -> list[int]:
-    """Return the end ids that a model directory's configuration files name."""
-    import json
-
-    found: list[int] = []
-    for name in ("generation_config.json", "config.json"):
-        if (directory / name).is_file():
-            listed = json.loads((directory / name).read_text(encoding="utf-8")).get("eos_token_id")
-            found += listed if isinstance(listed, list) else [] if listed is None else [listed]
-    return list(dict.fromkeys(int(i) for i in found))
-
-
-def load_tokenizer(
-    source: str | Path,
-    bos: str | int | None = None,
-    ends: Iterable[int] = (),
-    *,
-    revision: str | None = None,
-    trust_remote_code: bool = False,
-    **options: Any,
-) -> HFTokenizer:
-    """Load a tokeniser from a hub id or a directory."""
-    from transformers import AutoTokenizer
-
-    keep_imports()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(source), revision=revision or "main", trust_remote_code=trust_remote_code, **options
-        )
-    except Exception as error:
-        raise ModelError(f"no tokeniser could be loaded from {source}: {_first_line(error)}") from error
-    return HFTokenizer(tokenizer, bos, ends)
-
-
-@cache
-def keep_imports() -> None:
-    """Tell Python's collector, once, that what has been imported is no garbage.
-
-    It would else look through some hundred thousand objects again and again, which takes a tenth of the host's time.
-    """
-    gc.freeze()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _end_ids(tokenizer: Any, control: set[int]) -> list[int]:
+    declared = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    return [*declared, *_known_ids(tokenizer, DOCUMENT_ENDS, control)]

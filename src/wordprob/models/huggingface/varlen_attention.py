@@ -1,7 +1,7 @@
-"""Texts of any length end to end in one long row: attention keeps them apart, and nothing is padded.
+"""Texts of any length one after another in a single row: attention keeps them apart, and nothing is padded.
 
-Everything in a transformer but attention looks at one token at a time. So texts can stand one after another as long as
-attention is told where each begins; transformers lets that one function be exchanged.
+Everything in a transformer except attention treats each token by itself. So texts can follow one another in one row, as
+long as attention knows where each begins. Transformers lets that one function be replaced.
 """
 
 from __future__ import annotations
@@ -14,72 +14,98 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-NAME = "wordprob_end_to_end"
-WINDOWS = ("sliding_window", "attention_chunk_size")
-FAR = 1 << 30
+ATTENTION_NAME = "wordprob_varlen"
+WINDOW_OPTIONS = ("sliding_window", "attention_chunk_size")
+"""Names under which configurations give the size of a window within attention."""
+NO_WINDOW_TOKENS = 1 << 30
 
 
-class EndToEnd:
-    """A trunk that takes texts end to end.
+class VarlenAttention:
+    """Runs a network on texts that follow one another in a row.
 
     Parameters
     ----------
-    model
+    network
         A transformers model.
 
     Attributes
     ----------
-    reach
-        How long texts can be: what a window within a model's attention does beyond its size is not done here.
+    max_text_tokens
+        How long texts can be. A network that attends to a window only treats longer texts in a way that is not done
+        here.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, network: Any) -> None:
         import transformers
 
-        transformers.AttentionInterface.register(NAME, attend)
-        configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-        self._configs = list({id(c): c for c in configs if hasattr(c, "_attn_implementation")}.values())
-        windows = [getattr(c, name, None) for c in self._configs for name in WINDOWS]
-        self.reach = min([size for size in windows if size], default=FAR)
+        transformers.AttentionInterface.register(ATTENTION_NAME, attend)
+        self._configs = attention_configs(network)
+        self.max_text_tokens = attention_window(network)
 
     def run(
-        self, trunk: Callable[..., Any], ids: torch.Tensor, places: torch.Tensor, edges: torch.Tensor, longest: int
+        self,
+        trunk: Callable[..., Any],
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        offsets: torch.Tensor,
+        longest: int,
     ) -> torch.Tensor:
-        """Return the states of a row.
+        """Return the last hidden states ``[N, H]`` of a row of texts.
 
         Parameters
         ----------
         trunk
-            What runs the model.
-        ids, places
-            ``[N]``: the tokens of the row, and their numbers in their texts.
-        edges
+            The function that runs the network.
+        ids, positions
+            ``[N]``: the tokens of the row, and the position of each in its text.
+        offsets
             ``[T + 1]``: where each text begins, and where the last ends.
         longest
-            The length of the longest.
+            The length of the longest text.
         """
-        with self._exchanged():
+        with self._replaced_attention():
             states: torch.Tensor = trunk(
                 input_ids=ids[None],
-                position_ids=places[None],
+                position_ids=positions[None],
                 use_cache=False,
-                cu_seq_lens_q=edges,
-                cu_seq_lens_k=edges,
+                cu_seq_lens_q=offsets,
+                cu_seq_lens_k=offsets,
                 max_length_q=longest,
                 max_length_k=longest,
             )[0][0]
         return states
 
     @contextmanager
-    def _exchanged(self) -> Iterator[None]:
-        before = [c._attn_implementation for c in self._configs]
+    def _replaced_attention(self) -> Iterator[None]:
+        before = [config._attn_implementation for config in self._configs]
         try:
             for config in self._configs:
-                config._attn_implementation = NAME
+                config._attn_implementation = ATTENTION_NAME
             yield
         finally:
             for config, name in zip(self._configs, before, strict=True):
                 config._attn_implementation = name
+
+
+def attention_configs(network: Any) -> list[Any]:
+    """Return the configurations of a network's modules that choose an implementation of attention, each once."""
+    configs: dict[int, Any] = {}
+    for module in network.modules():
+        config = getattr(module, "config", None)
+        if hasattr(config, "_attn_implementation"):
+            configs[id(config)] = config
+    return list(configs.values())
+
+
+def attention_window(network: Any) -> int:
+    """Return the size of the smallest window within a network's attention; a huge number where there is none."""
+    sizes = []
+    for config in attention_configs(network):
+        for name in WINDOW_OPTIONS:
+            size = getattr(config, name, None)
+            if size:
+                sizes.append(size)
+    return min(sizes, default=NO_WINDOW_TOKENS)
 
 
 def attend(
@@ -97,39 +123,50 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Let every token look at those before it in its own text.
+    """Let every token attend to itself and to those before it in its own text.
 
-    From ``[1, heads, N, size]`` to ``[1, N, heads, size]``, with the names that transformers has for these.
+    From ``[1, heads, N, size]`` to ``[1, N, heads, size]``. The parameters have the names that transformers gives them.
     """
-    if any(x is not None for x in (attention_mask, softcap, position_bias, s_aux)):
+    if any(given is not None for given in (attention_mask, softcap, position_bias, s_aux)):
         raise NotImplementedError("attention with a mask, a cap, a bias or sinks")
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    apart = _flash if query.is_cuda else _each
-    return apart(q, k, v, cu_seq_lens_q, max_length_q, scaling)[None], None
+    queries, keys, values = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    attend_to_texts = _attend_flash if query.is_cuda else _attend_one_by_one
+    return attend_to_texts(queries, keys, values, cu_seq_lens_q, max_length_q, scaling)[None], None
 
 
-def _flash(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, edges: torch.Tensor, longest: int, scaling: float | None
+def _attend_flash(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    offsets: torch.Tensor,
+    longest: int,
+    scaling: float | None,
 ) -> torch.Tensor:
     import torch
 
-    found: torch.Tensor = torch.ops.aten._flash_attention_forward(
-        q, k, v, edges, edges, longest, longest, 0.0, True, False, scale=scaling
+    # The arguments after the lengths: no dropout, causal, no debugging mask.
+    attended: torch.Tensor = torch.ops.aten._flash_attention_forward(
+        queries, keys, values, offsets, offsets, longest, longest, 0.0, True, False, scale=scaling
     )[0]
-    return found
+    return attended
 
 
-def _each(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, edges: torch.Tensor, _: int, scaling: float | None
+def _attend_one_by_one(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    offsets: torch.Tensor,
+    _: int,
+    scaling: float | None,
 ) -> torch.Tensor:
-    """Take one text after the other: the readable twin of :func:`_flash`."""
+    """Attend within one text after the other: the readable twin of :func:`_attend_flash`."""
     import torch
 
-    found = []
-    for low, high in pairwise(edges.tolist()):
-        mine, keys, values = (x[low:high].transpose(0, 1)[None] for x in (q, k, v))
-        looked = torch.nn.functional.scaled_dot_product_attention(
-            mine, keys, values, is_causal=True, scale=scaling, enable_gqa=True
+    attended = []
+    for begin, end in pairwise(offsets.tolist()):
+        query, key, value = (tensor[begin:end].transpose(0, 1)[None] for tensor in (queries, keys, values))
+        states = torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scaling, enable_gqa=True
         )
-        found.append(looked[0].transpose(0, 1))
-    return torch.cat(found)
+        attended.append(states[0].transpose(0, 1))
+    return torch.cat(attended)

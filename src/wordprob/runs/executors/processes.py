@@ -163,7 +163,7 @@ def visible_gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name for name in visible.split(",") if name.strip()]
-    from wordprob.models.huggingface.load import count_gpus
+    from wordprob.models.devices import count_gpus
 
     return [str(index) for index in range(count_gpus())]
 

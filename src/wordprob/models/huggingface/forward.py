@@ -1,0 +1,225 @@
+"""Token ids to hidden states: rows of ids through a network in batches, padded or one after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
+from wordprob.errors import ModelError
+from wordprob.models.batching import pack, padded_batches
+from wordprob.models.huggingface.varlen_attention import VarlenAttention
+from wordprob.models.protocol import Request
+
+if TYPE_CHECKING:
+    import torch
+
+CPU_BATCH_TOKENS = 512
+"""Tokens in a batch on a CPU, padding included: larger batches take memory and are no faster."""
+MAX_GPU_BATCH_TOKENS = 32768
+"""Tokens in a batch on a GPU, if there is memory for so many."""
+MIN_GPU_BATCH_TOKENS = 1024
+
+Result = TypeVar("Result")
+Plan = Callable[[Sequence[int], Sequence[int]], list[list[int]]]
+"""From the indices of sequences and the lengths of these to batches of the indices."""
+
+
+class TokenBudget:
+    """How many tokens a batch may have; less from the moment that a device runs out of memory."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+
+    def shrink(self, lengths: Sequence[int]) -> None:
+        """Allow half as many tokens as in a batch of sequences of these lengths, for which memory was too small."""
+        self.tokens = max(*lengths, sum(lengths) // 2)
+
+
+class Forward:
+    """Runs rows of token ids through a network.
+
+    Parameters
+    ----------
+    network
+        A transformers model with a language-modelling head.
+    applies_head
+        Whether the network's own head is applied. If so, "hidden states" are the logits.
+
+    Attributes
+    ----------
+    network
+        The network.
+    trunk
+        The part of it that is run.
+    run_whole_batch
+        The function that runs batches of whole sequences: :meth:`run_trunk`, or a compiled version of it.
+    masks_padding
+        Whether the network is told which positions are padding. Causal networks need not be: padding comes last.
+    varlen
+        What runs sequences one after another without padding; ``None`` where they are padded.
+    budget
+        How many tokens a batch may have.
+    """
+
+    def __init__(self, network: Any, *, applies_head: bool) -> None:
+        self.network = network
+        self.trunk: Any = network if applies_head else network.base_model
+        self.device: torch.device = network.device
+        self.on_gpu = self.device.type == "cuda"
+        self.run_whole_batch: Callable[..., Any] = self.run_trunk
+        self.masks_padding = True
+        self.varlen: VarlenAttention | None = None
+        self.budget = TokenBudget(initial_batch_tokens(network))
+
+    def run_trunk(self, **inputs: Any) -> Any:
+        """Run the trunk with the inputs that transformers takes; the first output is the hidden states."""
+        return self.trunk(**inputs)
+
+    # --- batches ---
+
+    def run_batches(self, requests: Sequence[Request], run: Callable[[list[int]], Result]) -> Iterator[Result]:
+        """Call ``run`` with the indices of requests that fit together, and yield what it returns."""
+        lengths = [len(request.ids) for request in requests]
+        yield from run_within_memory(list(range(len(requests))), lengths, self.budget, self._plan_indices, run)
+
+    def plan_batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Group sequences into batches: of any lengths where they are not padded, and else of similar lengths."""
+        padded = []
+        unpadded = []
+        for index, length in enumerate(lengths):
+            if self._runs_unpadded(length):
+                unpadded.append(index)
+            else:
+                padded.append(index)
+        budget = self.budget.tokens
+        # On a GPU even a small batch takes as long as half a full one, so padding up to there costs nothing.
+        free = budget // 2 if self.on_gpu else 0
+        similar = padded_batches([lengths[index] for index in padded], budget, padding_counts_from=free)
+        in_order = pack([lengths[index] for index in unpadded], budget)
+        batches = [[padded[place] for place in batch] for batch in similar]
+        return batches + [[unpadded[place] for place in batch] for batch in in_order]
+
+    def _plan_indices(self, indices: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        return [[indices[place] for place in batch] for batch in self.plan_batches(lengths)]
+
+    def _runs_unpadded(self, length: int) -> bool:
+        return self.varlen is not None and length <= self.varlen.max_text_tokens
+
+    def run_requests(self, requests: Sequence[Request]) -> torch.Tensor:
+        """Run requests together; return the states of the rows that they ask for, one request after another."""
+        lengths = np.array([len(request.ids) for request in requests])
+        firsts = np.array([request.first for request in requests])
+        ids = [request.ids for request in requests]
+        if self.varlen is not None and self._runs_unpadded(int(lengths.max())):
+            states = self.run_unpadded(self.varlen, ids)
+            begins = cumulative_offsets(lengths)[:-1]
+        else:
+            padded, mask = self.pad(ids)
+            states = self.run_whole_batch(input_ids=padded, attention_mask=mask)[0].flatten(0, 1)
+            begins = padded.shape[1] * np.arange(len(requests))
+        rows = concat_ranges(begins + firsts, lengths - firsts)
+        return states if len(rows) == len(states) else states[self.to_device(rows)]
+
+    def run_unpadded(self, varlen: VarlenAttention, rows: Sequence[Ints]) -> torch.Tensor:
+        """Return the states of sequences that follow one another in a single row."""
+        lengths = [len(row) for row in rows]
+        positions = concat_ranges(np.zeros(len(rows), dtype=np.int64), lengths)
+        offsets = self.to_device(cumulative_offsets(lengths).astype(np.int32))
+        ids = self.to_device(np.concatenate(rows))
+        return varlen.run(self.run_whole_batch, ids, self.to_device(positions), offsets, max(lengths))
+
+    # --- inputs ---
+
+    def pad(self, rows: Sequence[Sequence[int] | Ints]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return ids ``[B, L]``, padded at the end, and which of them are no padding, if the network needs that."""
+        lengths = np.array([len(row) for row in rows])
+        filled = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.zeros(filled.shape, dtype=np.int64)
+        ids[filled] = np.concatenate(rows)
+        mask = self.to_device(filled.astype(np.int64)) if self.masks_padding else None
+        return self.to_device(ids), mask
+
+    def to_device(self, values: NDArray[Any]) -> torch.Tensor:
+        """Return numbers on the device; a GPU copies them by itself from pinned memory, so that nothing waits."""
+        import torch
+
+        tensor = torch.from_numpy(values)
+        if self.on_gpu:
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
+
+    def attention(self) -> AbstractContextManager[None]:
+        """Exclude a kind of GPU attention that is prepared anew for every shape: batches come in all shapes."""
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        if not self.on_gpu:
+            return nullcontext()
+        return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
+
+def run_within_memory(
+    indices: Sequence[int],
+    lengths: Sequence[int],
+    budget: TokenBudget,
+    plan: Plan,
+    run: Callable[[list[int]], Result],
+) -> Iterator[Result]:
+    """Run sequences in batches; when memory is too small, in smaller batches from then on.
+
+    Parameters
+    ----------
+    indices
+        The sequences to run.
+    lengths
+        The length of every sequence, by index.
+    budget
+        What shrinks when memory is too small.
+    plan
+        Groups sequences into batches within the budget.
+    run
+        Runs a batch.
+    """
+    import torch
+
+    waiting = deque(plan(indices, [lengths[index] for index in indices]))
+    while waiting:
+        batch = waiting.popleft()
+        result = None
+        try:
+            result = run(batch)
+        except torch.OutOfMemoryError as error:
+            if len(batch) == 1:
+                raise ModelError(
+                    f"the device has too little memory for one text of {lengths[batch[0]]} tokens; use cpu as the "
+                    "device, or a smaller model."
+                ) from error
+        # What follows is outside of the except block because an exception keeps the batch's tensors in memory.
+        if result is not None:
+            yield result
+            continue
+        torch.cuda.empty_cache()
+        budget.shrink([lengths[index] for index in batch])
+        remaining = [*batch, *chain.from_iterable(waiting)]
+        waiting = deque(plan(remaining, [lengths[index] for index in remaining]))
+
+
+def initial_batch_tokens(network: Any) -> int:
+    """Return how many tokens to run at a time: on a GPU as many as fit into half of its free memory."""
+    import torch
+
+    if network.device.type != "cuda":
+        return CPU_BATCH_TOKENS
+    free_bytes, _ = torch.cuda.mem_get_info(network.device)
+    hidden_size = int(getattr(network.config, "hidden_size", 4096))
+    inner_size = int(getattr(network.config, "intermediate_size", None) or 4 * hidden_size)
+    number_bytes = torch.finfo(network.dtype).bits // 8
+    # Measured: about twice as much as these intermediate results of one layer.
+    token_bytes = 2 * number_bytes * (8 * hidden_size + 3 * inner_size)
+    return int(min(max(free_bytes // 2 // token_bytes, MIN_GPU_BATCH_TOKENS), MAX_GPU_BATCH_TOKENS))

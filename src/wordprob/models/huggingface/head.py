@@ -1,0 +1,255 @@
+"""Hidden states to scores: log p(target), atom masses, masses of listed ids, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets
+from wordprob.core.atoms import Atoms
+from wordprob.kernels import HeadScorer, head_scorer, reference
+from wordprob.models.huggingface.forward import Forward
+from wordprob.models.protocol import STATISTICS, Request, Scores
+
+if TYPE_CHECKING:
+    import torch
+
+NO_NUMBERS: Floats = np.zeros(0)
+RANK_TOLERANCE = 1e-5
+"""A logit counts as larger than the target's if it is larger by more than this: the two are computed in two ways."""
+
+
+class Head:
+    """The last layer of a network, and what requests need of it.
+
+    Parameters
+    ----------
+    forward
+        What makes the hidden states.
+    linear
+        The network's language-modelling head; ``None`` where the network applies it itself, so that the hidden states
+        are logits.
+
+    Attributes
+    ----------
+    linear
+        As given.
+    vocab_size
+        The number of ids that have logits.
+    """
+
+    def __init__(self, forward: Forward, linear: torch.nn.Linear | None, vocab_size: int) -> None:
+        self._forward = forward
+        self.linear = linear
+        self.vocab_size = vocab_size
+        self._latest: tuple[Atoms, HeadScorer] | None = None
+
+    def scorer(self, atoms: Atoms) -> HeadScorer:
+        """Return what turns states and targets into log-probabilities, for a partition of the vocabulary.
+
+        The latest one is kept: requests mostly come with the same partition.
+        """
+        if self._latest is None or self._latest[0] is not atoms:
+            self._latest = atoms, self._make_scorer(atoms)
+        return self._latest[1]
+
+    def _make_scorer(self, atoms: Atoms) -> HeadScorer:
+        import torch
+
+        atom_of_token = torch.from_numpy(atoms.atom_of_token).to(self._forward.device)
+        count = len(atoms.labels)
+        if self.linear is not None:
+            return head_scorer(self.linear.weight, self.linear.bias, atom_of_token, count)
+        members = reference.membership(atom_of_token, count)
+        return lambda logits, targets: reference.score_logits(logits, targets, members)
+
+    def logits(self, states: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the logits of states ``[N, H]`` in float32, of all ids or of some."""
+        chosen: Any = slice(None) if ids is None else ids
+        if self.linear is None:
+            return states[:, chosen].float()
+        logits: torch.Tensor = states.float() @ self.linear.weight[chosen].float().T
+        return logits if self.linear.bias is None else logits + self.linear.bias[chosen].float()
+
+    def launch(
+        self, indices: Sequence[int], requests: Sequence[Request], states: torch.Tensor, scorer: HeadScorer
+    ) -> PendingScores:
+        """Start to compute everything that requests need of their states; nothing here waits for the device.
+
+        Parameters
+        ----------
+        indices
+            What the scores of each request are to be numbered with.
+        requests
+            The requests.
+        states
+            The states of the rows that they ask for, one request after another.
+        scorer
+            What :meth:`scorer` returned.
+        """
+        rows_of_request = np.array([len(request.ids) - request.first for request in requests])
+        offsets = cumulative_offsets(rows_of_request)
+        next_ids = _next_ids(requests, offsets)
+        target, mass, normaliser = scorer(states, self._forward.to_device(next_ids))
+        results = {"target": target, "mass": mass}
+        gather_rows = _rows_of(requests, offsets, lambda request: request.gather)
+        if len(gather_rows):
+            lists = np.concatenate([request.gather_lists for request in requests])
+            id_lists = next(request.id_lists for request in requests if len(request.gather))  # they share them
+            results["gathered"] = self._gather(states, normaliser, gather_rows, lists, id_lists)
+        names = list(dict.fromkeys(name for request in requests for name in request.statistics))
+        if names:
+            rows = _rows_of(requests, offsets, _statistics_rows)
+            results |= self._statistics(names, states, rows, next_ids, target + normaliser, normaliser)
+        return PendingScores(indices, requests, offsets, results)
+
+    def _gather(
+        self, states: torch.Tensor, normaliser: torch.Tensor, rows: Ints, lists: Ints, id_lists: Sequence[Ints]
+    ) -> torch.Tensor:
+        """Return the log-mass of a list of ids at each row: the logits of all listed ids once, then sums.
+
+        ``lists`` has the number of the list for each of ``rows``.
+        """
+        import torch
+
+        used, used_of_row = np.unique(lists, return_inverse=True)
+        ids, place = np.unique(np.concatenate([id_lists[k] for k in used]), return_inverse=True)
+        members = np.zeros((len(ids), len(used)))
+        members[place, np.repeat(np.arange(len(used)), [len(id_lists[k]) for k in used])] = 1.0
+        wide = torch.float32 if states.device.type == "mps" else torch.float64
+        listed = self._forward.to_device(ids)
+        members_on_device = torch.from_numpy(members).to(states.device, wide)
+        masses = []
+        step = max(1, reference.MAX_LOGITS // max(len(ids), len(used)))
+        for low in range(0, len(rows), step):
+            chosen = self._forward.to_device(rows[low : low + step])
+            column = self._forward.to_device(used_of_row[low : low + step])
+            log_probs = (self.logits(states[chosen], listed) - normaliser[chosen, None]).to(wide)
+            masses.append((log_probs.exp() @ members_on_device).gather(1, column[:, None])[:, 0].log())
+        return torch.cat(masses)
+
+    def _statistics(
+        self,
+        names: Sequence[str],
+        states: torch.Tensor,
+        rows: Ints,
+        next_ids: Ints,
+        target_logits: torch.Tensor,
+        normaliser: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
+        """Return statistics of the next-token distribution at some rows, a few rows at a time."""
+        import torch
+
+        parts: dict[str, list[torch.Tensor]] = {name: [] for name in names}
+        step = max(1, reference.MAX_LOGITS // self.vocab_size)
+        for low in range(0, max(1, len(rows)), step):  # once for no rows too, so that there is something to join
+            some = rows[low : low + step]
+            chosen = self._forward.to_device(some)
+            logits = self.logits(states[chosen])
+            log_probs = logits - normaliser[chosen, None]
+            for name in names:
+                if name == "entropy":
+                    values = -(log_probs.exp() * log_probs.clamp(min=-1e9)).sum(-1)
+                elif name == "rank":
+                    values = 1 + (logits > target_logits[chosen, None] + RANK_TOLERANCE).sum(-1)
+                else:  # any other one has no fast twin in torch
+                    values = torch.from_numpy(STATISTICS[name](_to_numpy(log_probs), next_ids[some]))
+                parts[name].append(values)
+        return {name: torch.cat(values) for name, values in parts.items()}
+
+
+class PendingScores:
+    """The scores of a batch of requests, on which the device may still be at work.
+
+    Everything is copied to the host as soon as it has been computed, and waited for only when it is read.
+
+    Parameters
+    ----------
+    indices, requests
+        The requests, and what their scores are to be numbered with.
+    offsets
+        ``[T + 1]``: where the rows of each request begin, and where the last ones end.
+    results
+        By name: ``target``, ``mass``, ``gathered`` and statistics.
+    """
+
+    def __init__(
+        self,
+        indices: Sequence[int],
+        requests: Sequence[Request],
+        offsets: Ints,
+        results: Mapping[str, torch.Tensor],
+    ) -> None:
+        self._indices = indices
+        self._requests = requests
+        self._offsets = offsets
+        self._results = {name: values.to("cpu", non_blocking=True) for name, values in results.items()}
+        self._done = _record_event(results["target"].device)
+
+    def scores(self) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of each request, with its index."""
+        if self._done is not None:
+            self._done.synchronize()
+        results = {name: self._copy(values) for name, values in self._results.items()}
+        offsets = self._offsets.tolist()
+        gathered_so_far = 0
+        statistics_so_far = 0
+        for place, (index, request) in enumerate(zip(self._indices, self._requests, strict=True)):
+            low = offsets[place]
+            high = offsets[place + 1]
+            gathered = NO_NUMBERS
+            if len(request.gather):
+                gathered = results["gathered"][gathered_so_far : gathered_so_far + len(request.gather)]
+            gathered_so_far += len(request.gather)
+            own = slice(statistics_so_far, statistics_so_far + len(_statistics_rows(request)))
+            statistics_so_far = own.stop
+            statistics = {name: results[name][own] for name in request.statistics}
+            # The last row has no next id in the request, so it has no target.
+            yield index, Scores(results["target"][low : high - 1], results["mass"][low:high], gathered, statistics)
+
+    def _copy(self, values: torch.Tensor) -> Floats:
+        """Return numbers in memory of their own: the memory that a GPU writes to is scarce."""
+        numbers: Floats = values.numpy()
+        return numbers if self._done is None else numbers.copy()
+
+
+def _next_ids(requests: Sequence[Request], offsets: Ints) -> Ints:
+    """Return the id that comes after each row, for the rows of all requests; 0 after the last row of each."""
+    lengths = np.array([len(request.ids) for request in requests])
+    firsts = np.array([request.first for request in requests])
+    begins = np.cumsum(lengths) - lengths
+    # Row j of a request comes after ids[: j + 1], so its next id is ids[j + 1]; the extra 0 is for the very last row.
+    ids = np.concatenate([*(request.ids for request in requests), [0]])
+    next_ids: Ints = ids[1 + concat_ranges(begins + firsts, lengths - firsts)]
+    next_ids[offsets[1:] - 1] = 0
+    return next_ids
+
+
+def _rows_of(requests: Sequence[Request], offsets: Ints, rows: Callable[[Request], Ints]) -> Ints:
+    """Return rows of requests as indices into the rows of all of them."""
+    shifted = [
+        low + rows(request) - request.first for request, low in zip(requests, offsets[:-1].tolist(), strict=True)
+    ]
+    return np.concatenate(shifted)
+
+
+def _statistics_rows(request: Request) -> Ints:
+    """Return the rows at which statistics are wanted: none if no statistic is."""
+    return request.statistics_rows if request.statistics else request.statistics_rows[:0]
+
+
+def _to_numpy(values: torch.Tensor) -> Floats:
+    return values.double().cpu().numpy()
+
+
+def _record_event(device: torch.device) -> torch.cuda.Event | None:
+    """Return what tells when everything that was started on a GPU so far has been done."""
+    import torch
+
+    if device.type != "cuda":
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event

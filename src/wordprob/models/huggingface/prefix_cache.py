@@ -1,0 +1,362 @@
+"""Contexts that many requests share: each is run once, and the requests go on from its key/value states.
+
+A request splits its ids into a context ``ids[:first]`` and a *rest* ``ids[first:]``, whose states are wanted. Contexts
+of which one is a prefix of another need one run, of the longest. Then rests are run in rows. A row belongs to one
+context and holds several rests one after another::
+
+    keys     c0 c1 c2 c3 | a0 a1 | b0        context, then rest a (of a request whose context is c0 c1 c2 c3)
+    query a1  x  x  x  x    x  x               and rest b (of one whose context is c0 c1 only)
+    query b0  x  x                   x       x: attends to
+
+A batch has rows of several contexts, so the mask is ``[B, 1, Q, L + Q]``: B rows, L the length of the longest context,
+Q the length of the longest row.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
+from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
+from wordprob.models.huggingface.varlen_attention import attention_window
+from wordprob.models.protocol import PrefixStates, Request
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_KEPT_BYTES = 1 << 30
+"""Key/value states that are kept between calls, at most; the least recently used ones are dropped first."""
+MAX_ROUND_BYTES = 1 << 30
+"""Key/value states of the contexts that are worked on at a time, about."""
+BATCHES_IN_ROUND = 4
+"""Batches of contexts that are run before their rests are, at most."""
+ROW_TOKENS = 512
+"""Tokens of rests in a row after one context, at most, unless one rest is longer."""
+
+PADDING = -1
+"""Stands for the number of a rest where a row has none."""
+
+
+@dataclass(frozen=True)
+class ContextStates:
+    """The key/value states of a context.
+
+    Attributes
+    ----------
+    length
+        The number of tokens.
+    layers
+        For each layer the keys and the values, ``[heads, length, size]``.
+    """
+
+    length: int
+    layers: list[tuple[torch.Tensor, torch.Tensor]]
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory they take."""
+        return sum(tensor.nelement() * tensor.element_size() for layer in self.layers for tensor in layer)
+
+    def copy(self) -> ContextStates:
+        """Return the same in memory of its own, so that the batch that it was part of can be freed."""
+        return ContextStates(self.length, [(keys.clone(), values.clone()) for keys, values in self.layers])
+
+
+class KeptContexts:
+    """States of contexts by their ids, the most recently used last."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[bytes, ContextStates] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def find(self, context: Ints) -> ContextStates | None:
+        """Return the states of a context, or of a longer one that begins with it."""
+        key = _key(context)
+        if key not in self._states:
+            longer = [kept for kept in self._states if kept.startswith(key)]
+            if not longer:
+                return None
+            key = longer[0]
+        self._states.move_to_end(key)
+        return self._states[key]
+
+    def add(self, context: Ints, states: ContextStates) -> None:
+        """Keep the states of a context, and drop the least recently used ones beyond :data:`MAX_KEPT_BYTES`."""
+        states = states.copy()
+        self._states[_key(context)] = states
+        self.size_bytes += states.size_bytes
+        while self.size_bytes > MAX_KEPT_BYTES:
+            _, dropped = self._states.popitem(last=False)
+            self.size_bytes -= dropped.size_bytes
+
+
+class RestRow(NamedTuple):
+    """Rests that are run in one row after one context: the states of the context, and the requests by index."""
+
+    context: ContextStates
+    members: list[int]
+    tokens: int
+
+
+class PrefixCache:
+    """Runs requests from the key/value states of their contexts.
+
+    Parameters
+    ----------
+    forward
+        What runs the network.
+
+    Attributes
+    ----------
+    usable
+        Whether the network has key/value states that give correct results: see
+        :func:`wordprob.models.huggingface.self_checks.cached_contexts_are_correct`.
+    contexts_run
+        How many contexts have been run so far.
+    """
+
+    def __init__(self, forward: Forward) -> None:
+        self._forward = forward
+        self._window = attention_window(forward.network)
+        self._rest_budget = TokenBudget(forward.budget.tokens)
+        self._token_bytes = 0
+        self.usable = False
+        self.contexts_run = 0
+
+    def fits(self, request: Request) -> bool:
+        """Return True if a request can go on from the states of its context.
+
+        A network that attends to a window would need another mask for what lies beyond it.
+        """
+        return self.usable and request.first > 0 and len(request.ids) < self._window
+
+    def kept_in(self, states: PrefixStates) -> KeptContexts:
+        """Return the contexts of this model that are kept in ``states``."""
+        kept: KeptContexts = states.entries.setdefault(self, KeptContexts())
+        return kept
+
+    def split(
+        self, requests: Sequence[Request], states: PrefixStates | None
+    ) -> tuple[list[int], list[tuple[Ints, list[int]]]]:
+        """Return which requests are cheaper in full, and the others by their contexts.
+
+        A context that only one request has is cheaper in full, unless it is kept for later calls.
+        """
+        fitting = [index for index, request in enumerate(requests) if self.fits(request)]
+        groups = group_by_prefix([requests[index].ids[: requests[index].first] for index in fitting])
+        in_full = set(range(len(requests))) - set(fitting)
+        shared = []
+        for group in groups:
+            members = [fitting[place] for place in group.members]
+            if len(members) == 1 and states is None:
+                in_full.add(members[0])
+            else:
+                shared.append((_context_of(requests, fitting, group), members))
+        return sorted(in_full), shared
+
+    def run_shared(
+        self,
+        requests: Sequence[Request],
+        shared: Sequence[tuple[Ints, list[int]]],
+        states: PrefixStates | None,
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Yield requests by index, with the states of the rows that they ask for, one request after another.
+
+        ``shared`` pairs a context with the requests that it serves.
+        """
+        kept = None if states is None else self.kept_in(states)
+        lengths = [len(context) for context, _ in shared]
+        for places in pack(lengths, self._round_tokens()):
+            contexts = self._context_states([shared[place][0] for place in places], kept)
+            rows = []
+            for place, context in zip(places, contexts, strict=True):
+                rows += _rest_rows(context, shared[place][1], requests)
+            yield from self._run_rows(rows, requests)
+
+    def _round_tokens(self) -> int:
+        most = BATCHES_IN_ROUND * self._forward.budget.tokens
+        return min(most, max(1, MAX_ROUND_BYTES // max(1, self._token_bytes)))
+
+    # --- contexts ---
+
+    def _context_states(self, contexts: Sequence[Ints], kept: KeptContexts | None) -> list[ContextStates]:
+        """Return the states of contexts; those that are not kept already are run, and kept."""
+        found = [None if kept is None else kept.find(context) for context in contexts]
+        missing = [place for place, states in enumerate(found) if states is None]
+        new = dict(zip(missing, self.run_contexts([contexts[place] for place in missing]), strict=True))
+        if kept is not None:
+            for place, states in new.items():
+                kept.add(contexts[place], states)
+        return [new[place] if states is None else states for place, states in enumerate(found)]
+
+    def run_contexts(self, contexts: Sequence[Ints]) -> list[ContextStates]:
+        """Run contexts in padded batches and return their states."""
+        lengths = [len(context) for context in contexts]
+
+        def plan(indices: Sequence[int], lengths_of_indices: Sequence[int]) -> list[list[int]]:
+            batches = padded_batches(lengths_of_indices, self._forward.budget.tokens)
+            return [[indices[place] for place in batch] for batch in batches]
+
+        def run(batch: list[int]) -> list[tuple[int, ContextStates]]:
+            return list(zip(batch, self._run_context_batch([contexts[index] for index in batch]), strict=True))
+
+        states: dict[int, ContextStates] = {}
+        for batch in run_within_memory(list(range(len(contexts))), lengths, self._forward.budget, plan, run):
+            states.update(batch)
+        return [states[index] for index in range(len(contexts))]
+
+    def _run_context_batch(self, contexts: Sequence[Ints]) -> list[ContextStates]:
+        from transformers import DynamicCache
+
+        ids, mask = self._forward.pad(contexts)
+        # A cache that keeps everything. One made for the network's configuration would drop what is out of a window.
+        cache = DynamicCache()
+        self._forward.run_trunk(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True)
+        self.contexts_run += len(contexts)
+        states = []
+        for row, context in enumerate(contexts):
+            length = len(context)  # what comes after it in the row is padding
+            layers = [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
+            states.append(ContextStates(length, layers))
+        self._token_bytes = states[0].size_bytes // states[0].length
+        return states
+
+    # --- rests ---
+
+    def _run_rows(
+        self, rows: Sequence[RestRow], requests: Sequence[Request]
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        def plan(indices: Sequence[int], _: Sequence[int]) -> list[list[int]]:
+            return self._plan_rows([rows[index] for index in indices], indices)
+
+        def run(batch: list[int]) -> tuple[list[int], torch.Tensor]:
+            chosen = [rows[index] for index in batch]
+            members = [member for row in chosen for member in row.members]
+            return members, self._run_row_batch(chosen, requests)
+
+        lengths = [row.tokens for row in rows]
+        yield from run_within_memory(list(range(len(rows))), lengths, self._rest_budget, plan, run)
+
+    def _plan_rows(self, rows: Sequence[RestRow], indices: Sequence[int]) -> list[list[int]]:
+        """Group rows into batches that are within the budget for rests, and whose contexts are within that of a round.
+
+        Contexts of similar lengths go together: a batch has copies of its contexts' states, padded to the longest.
+        """
+        by_context = sorted(range(len(rows)), key=lambda place: -rows[place].context.length)
+        max_context_tokens = self._round_tokens()
+        batches: list[list[int]] = []
+        row_tokens = 0
+        context_tokens = 0
+        for place in by_context:
+            count = len(batches[-1]) + 1 if batches else 1
+            longest = max(row_tokens, rows[place].tokens)
+            fits = count * longest <= self._rest_budget.tokens and count * context_tokens <= max_context_tokens
+            if batches and fits:
+                batches[-1].append(indices[place])
+                row_tokens = longest
+            else:
+                batches.append([indices[place]])
+                row_tokens = rows[place].tokens
+                context_tokens = rows[place].context.length
+        return batches
+
+    def _run_row_batch(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> torch.Tensor:
+        """Run a batch of rows; return the states of all rests, one after another."""
+        import torch
+
+        longest_context = max(row.context.length for row in rows)
+        longest_row = max(row.tokens for row in rows)
+        ids = np.zeros((len(rows), longest_row), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        context_lengths = np.zeros_like(ids)  # how much of its row's context each token attends to
+        rest_numbers = np.full_like(ids, PADDING)  # which of its row's rests each token belongs to
+        for number, row in enumerate(rows):
+            begin = 0
+            for rest_number, member in enumerate(row.members):
+                request = requests[member]
+                end = begin + len(request.ids) - request.first
+                ids[number, begin:end] = request.ids[request.first :]
+                positions[number, begin:end] = np.arange(request.first, len(request.ids))
+                context_lengths[number, begin:end] = request.first
+                rest_numbers[number, begin:end] = rest_number
+                begin = end
+        visible = _visible(
+            longest_context, self._forward.to_device(context_lengths), self._forward.to_device(rest_numbers)
+        )
+        dtype = self._forward.network.dtype
+        mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+        mask.masked_fill_(~visible, torch.finfo(dtype).min)
+        states: torch.Tensor = self._forward.run_trunk(
+            input_ids=self._forward.to_device(ids),
+            position_ids=self._forward.to_device(positions),
+            attention_mask=mask,
+            past_key_values=_stacked([row.context for row in rows], longest_context),
+            use_cache=True,
+        )[0]
+        return states.flatten(0, 1)[self._forward.to_device(np.flatnonzero(rest_numbers != PADDING))]
+
+
+def _visible(longest_context: int, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
+    """Return ``[B, 1, Q, L + Q]``: True where a token of a row attends to the context, or to the row itself.
+
+    ``context_lengths`` and ``rest_numbers`` are ``[B, Q]``. Padding is treated as a rest without a context: it attends
+    to itself, so that no softmax is over nothing.
+    """
+    import torch
+
+    places = torch.arange(rest_numbers.shape[1], device=rest_numbers.device)
+    context = torch.arange(longest_context, device=rest_numbers.device) < context_lengths[:, :, None]
+    same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
+    not_later = places[:, None] >= places[None, :]
+    return torch.cat([context, same_rest & not_later], dim=2)[:, None]
+
+
+def _key(context: Ints) -> bytes:
+    """Return ids as bytes: a context begins with another exactly if its bytes begin with the other's."""
+    return context.astype(np.int64).tobytes()
+
+
+def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:
+    request = requests[fitting[group.longest]]
+    return request.ids[: request.first]
+
+
+def _rest_rows(context: ContextStates, members: Sequence[int], requests: Sequence[Request]) -> list[RestRow]:
+    """Return the rests of requests in rows of at most :data:`ROW_TOKENS` tokens."""
+    lengths = [len(requests[member].ids) - requests[member].first for member in members]
+    rows = []
+    for places in pack(lengths, ROW_TOKENS):
+        tokens = sum(lengths[place] for place in places)
+        rows.append(RestRow(context, [members[place] for place in places], tokens))
+    return rows
+
+
+def _stacked(contexts: Sequence[ContextStates], longest: int) -> object:
+    """Return a cache that holds the states of contexts as a batch, padded with zeros to the longest."""
+    import torch
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for number in range(len(contexts[0].layers)):
+        keys, values = (
+            torch.stack([_padded(context.layers[number][which], longest) for context in contexts]) for which in (0, 1)
+        )
+        cache.update(keys, values, number)
+    return cache
+
+
+def _padded(states: torch.Tensor, length: int) -> torch.Tensor:
+    """Return states ``[heads, n, size]`` as ``[heads, length, size]``: cut, or with zeros at the end."""
+    import torch
+
+    missing = length - states.shape[1]
+    return torch.nn.functional.pad(states, (0, 0, 0, missing))

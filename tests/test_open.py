@@ -1,0 +1,214 @@
+"""Requests that share their contexts: ``open`` gives what ``score`` gives, and runs every context once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from tiny_models import FAMILIES, FEW, build
+from tolerances import float32_log_prob_tolerance
+from wordprob.core import words
+from wordprob.core.atoms import atoms_of
+from wordprob.models.exact import ExactLM
+from wordprob.models.huggingface import prefix_cache
+from wordprob.models.protocol import PrefixStates, Request
+
+IDS = np.random.default_rng(0).integers(5, 400, 400)
+NO_CACHE = {"openai-gpt"}
+"""An older way to write attention, which keeps no states."""
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request, tokenizer_of):
+    return build(request.param, tokenizer_of)
+
+
+few_families = pytest.mark.parametrize("model", FEW, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def atoms(model):
+    return atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
+
+
+def request(text, context, rest, **wanted):
+    """Return a request for what comes after some ids of a text; the rest leaves the text."""
+    ids = np.concatenate([IDS[text : text + context], np.array(rest)])
+    return Request(ids, context, **wanted)
+
+
+def mixed_requests():
+    """Return requests of three texts of unequal lengths, of which some contexts are prefixes of others."""
+    lists = [np.array([7]), np.array([8, 9])]
+    extra = {"id_lists": lists, "gather": np.array([5]), "gather_lists": np.array([1])}
+    return [
+        request(0, 4, [7, 8], **extra),
+        request(0, 40, [9]),
+        request(100, 5, [10, 11, 12], statistics=("entropy", "rank"), statistics_rows=np.array([5, 6])),
+        request(0, 40, [13, 14, 15]),
+        request(0, 17, [16]),
+        request(100, 5, [17]),
+        request(200, 3, [18, 19], **{**extra, "gather": np.array([3]), "gather_lists": np.array([0])}),
+        Request(np.array([20, 21, 22])),
+        request(0, 4, [23]),
+    ]
+
+
+def assert_same(found, expected, model):
+    tolerance = float32_log_prob_tolerance(model)
+    found, expected = dict(found), dict(expected)
+    assert found.keys() == expected.keys()
+    for n, scores in expected.items():
+        for name in ("target", "mass", "gathered"):
+            values, others = getattr(found[n], name), getattr(scores, name)
+            assert values.shape == others.shape
+            assert np.allclose(values, others, atol=tolerance), (n, name, np.abs(values - others).max())
+        assert found[n].statistics.keys() == scores.statistics.keys()
+        for name, values in scores.statistics.items():
+            # an entropy is a sum of p·log p, no term of which is more than log V times as far off
+            assert np.allclose(found[n].statistics[name], values, atol=tolerance * np.log(model.vocab_size))
+
+
+def count_contexts(model):
+    return model.prefix_cache.contexts_run
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_open_gives_what_score_gives(model, atoms, kept):
+    requests = mixed_requests()
+    states = PrefixStates() if kept else None
+    before = count_contexts(model)
+    assert model.prefix_cache.usable == (model.metadata["model"] not in NO_CACHE)
+    assert_same(model.open(requests, atoms, states), model.score(requests, atoms), model)
+    fitting = [r for r in requests if model.prefix_cache.fits(r)]
+    window = 8 if model.metadata["model"] == "sliding" else 1000
+    usable = model.metadata["model"] not in NO_CACHE
+    assert len(fitting) == usable * sum(r.first > 0 and len(r.ids) < window for r in requests)
+    if usable and window > 8:
+        assert count_contexts(model) - before == (3 if kept else 2), "one for each text; the third has one request"
+
+
+@few_families
+def test_a_second_call_does_not_run_contexts_again(model, atoms, monkeypatch):
+    first = [request(0, 6, [7]), request(100, 5, [8])]
+    later = [request(0, 6, [9]), request(0, 3, [10, 11]), request(100, 5, [12])]
+    states = PrefixStates()
+    list(model.open(first, atoms, states))
+    run, lengths = model.forward.run_trunk, []
+
+    def watched(input_ids, **inputs):
+        lengths.append(input_ids.shape[1])
+        return run(input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(model.forward, "run_trunk", watched)
+    before = count_contexts(model)
+    found = list(model.open(later, atoms, states))
+    assert count_contexts(model) == before
+    assert max(lengths) <= 4, "only the rests were run"
+    monkeypatch.undo()
+    assert_same(found, model.score(later, atoms), model)
+
+
+@few_families
+def test_kept_states_are_bounded_and_the_least_used_go_first(model, atoms, monkeypatch):
+    states = PrefixStates()
+    list(model.open([request(0, 5, [7])], atoms, states))
+    kept = model.prefix_cache.kept_in(states)
+    monkeypatch.setattr(prefix_cache, "MAX_KEPT_BYTES", 2 * kept.size_bytes)
+    list(model.open([request(100, 5, [7])], atoms, states))
+    list(model.open([request(0, 5, [8])], atoms, states))
+    list(model.open([request(200, 5, [7])], atoms, states))
+    assert len(kept) == 2
+    assert kept.size_bytes <= prefix_cache.MAX_KEPT_BYTES
+    before = count_contexts(model)
+    list(model.open([request(0, 5, [9]), request(200, 5, [9])], atoms, states))
+    assert count_contexts(model) == before, "used last"
+    list(model.open([request(100, 5, [9])], atoms, states))
+    assert count_contexts(model) == before + 1, "dropped"
+    monkeypatch.setattr(prefix_cache, "MAX_KEPT_BYTES", 1)
+    assert_same(model.open([request(300, 5, [9])], atoms, states), model.score([request(300, 5, [9])], atoms), model)
+    assert len(kept) == 0
+
+
+@few_families
+def test_many_rests_take_several_rounds(model, atoms, monkeypatch):
+    monkeypatch.setattr(prefix_cache, "ROW_TOKENS", 4)
+    monkeypatch.setattr(prefix_cache, "MAX_ROUND_BYTES", 1)
+    requests = [request(text, 3 + n % 3, [30 + n, 50 + n]) for n in range(9) for text in (0, 100)]
+    assert_same(model.open(requests, atoms), model.score(requests, atoms), model)
+
+
+@few_families
+def test_too_little_memory_makes_batches_of_rests_smaller(model, atoms, monkeypatch):
+    requests = [request(text, 4, [30 + n]) for n in range(4) for text in (0, 100, 200)]
+    expected = list(model.score(requests, atoms))
+    run, sizes = model.forward.run_trunk, []
+
+    def limited(input_ids, **inputs):
+        sizes.append(len(input_ids))
+        if len(input_ids) > 1:
+            raise torch.OutOfMemoryError("out of memory")
+        return run(input_ids=input_ids, **inputs)
+
+    before = model.batch_tokens
+    monkeypatch.setattr(model.forward, "run_trunk", limited)
+    monkeypatch.setattr(model.forward.budget, "tokens", before)
+    assert_same(model.open(requests, atoms), expected, model)
+    assert max(sizes) > 1
+
+
+@few_families
+def test_states_of_one_model_are_not_taken_for_those_of_another(model, atoms, tokenizer_of):
+    other = build(model.metadata["model"], tokenizer_of)
+    with torch.no_grad():
+        for parameter in other.network.parameters():
+            parameter.mul_(1.1)
+    requests = [request(0, 5, [7]), request(0, 5, [8])]
+    states = PrefixStates()
+    list(model.open(requests, atoms, states))
+    assert_same(other.open(requests, atoms, states), other.score(requests, atoms), other)
+
+
+@few_families
+def test_threads_may_open_at_the_same_time(model, atoms):
+    requests = mixed_requests()
+    expected = list(model.score(requests, atoms))
+    states = PrefixStates()
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda kept: list(model.open(requests, atoms, kept)), [states, None, states]))
+    for found in results:
+        assert_same(found, expected, model)
+
+
+def test_a_model_whose_states_give_other_numbers_runs_in_full(model, atoms, monkeypatch):
+    """The check before the shortcut is trusted must see what goes wrong."""
+    from wordprob.models.huggingface import self_checks
+
+    run = model.forward.run_trunk
+
+    def forgets_positions(position_ids=None, **inputs):
+        shifted = None if position_ids is None else torch.zeros_like(position_ids)
+        return run(position_ids=shifted, **inputs)
+
+    if model.metadata["model"] in NO_CACHE:
+        pytest.skip("it keeps no states")
+    check = self_checks.cached_contexts_are_correct
+    assert check(model.prefix_cache, model.forward, model.head)
+    monkeypatch.setattr(model.forward, "run_trunk", forgets_positions)
+    assert not check(model.prefix_cache, model.forward, model.head)
+
+
+def test_the_exact_model_opens_what_it_scores():
+    model = ExactLM.bigram("bow")
+    atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
+    ids = np.array([0, *model.tokenizer.ids("She saw the mark")])
+    requests = [Request(ids, 2), Request(ids[:4], 2)]
+    for (n, found), (m, expected) in zip(
+        model.open(requests, atoms, PrefixStates()), model.score(requests, atoms), strict=True
+    ):
+        assert n == m
+        assert np.array_equal(found.mass, expected.mass)
+        assert np.array_equal(found.target, expected.target)
