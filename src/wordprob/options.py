@@ -13,7 +13,7 @@ wordprob.errors.OptionError: no unit is called 'bit'; use bits or nats.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -103,8 +103,8 @@ class Options:
         return cls(**{name: value for name, value in values.items() if name in cls.names()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return names and values."""
-        return asdict(self)
+        """Return names and values, which are those of the keywords of the functions that take these options."""
+        return {name: getattr(self, name) for name in self.names()}
 
 
 def check_value(name: str, value: Any, info: OptionInfo) -> None:

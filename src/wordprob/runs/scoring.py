@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, WordprobError
@@ -172,17 +172,13 @@ class ShardScorer:
     def _score_together(
         self, scorer: Scorer, records: Sequence[Record], on_texts_done: ShardCallback | None
     ) -> WordTable:
-        options = self._work.settings.scoring
+        options = replace(self._work.settings.scoring, readers=self._work.execution.readers)
         with limited_threads(self._work.settings.threads):
             return scorer.score(
                 [record.text for record in records],
-                str(options.words),
-                unit=options.unit,
                 ids=[record.id for record in records],
-                min_context=options.min_context,
-                extras=options.extras,
-                readers=self._work.execution.readers,
                 progress=None if on_texts_done is None else lambda done, _: on_texts_done(done),
+                **options.to_dict(),
             )
 
     def _open_scorer(self) -> Scorer:
