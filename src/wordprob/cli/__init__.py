@@ -8,40 +8,41 @@ from importlib import import_module
 import click
 
 from wordprob._version import __version__
+from wordprob.cli.messages import to_flags
 from wordprob.errors import WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "score": ("wordprob.cli.score:score", "Surprisal of every word of a text."),
-    "candidates": ("wordprob.cli.candidates:candidates", "Surprisal of each of many words, next."),
-    "contrast": ("wordprob.cli.contrast:contrast", "Two conditions compared by item."),
-    "plot": ("wordprob.cli.plot:plot", "Surprisal along a text, or by region and condition."),
-    "run": ("wordprob.cli.run:run", "A whole corpus, killed and resumed at will."),
-    "status": ("wordprob.cli.status:status", "How a run stands."),
-    "merge": ("wordprob.cli.merge:merge", "One table from the shards of a run."),
-    "reading-times": ("wordprob.cli.reading_times:reading_times", "Does surprisal predict reading times?"),
-    "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Do word lengths follow surprisal?"),
-    "report": ("wordprob.cli.report:report", "Scored words in colour, as one HTML file."),
-    "serve": ("wordprob.cli.serve:serve", "A page on this machine to paste texts into."),
-    "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "What a tokeniser does with words."),
-    "models": ("wordprob.cli.models:models", "Names that work out of the box."),
+    "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
+    "candidates": ("wordprob.cli.candidates:candidates", "Compute the surprisal of many possible next words."),
+    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions by item."),
+    "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),
+    "run": ("wordprob.cli.run:run", "Score a whole corpus; an interrupted run can be resumed."),
+    "status": ("wordprob.cli.status:status", "Show how far a run is."),
+    "merge": ("wordprob.cli.merge:merge", "Merge the shards of a run into one table."),
+    "reading-times": ("wordprob.cli.reading_times:reading_times", "Test whether surprisal predicts reading times."),
+    "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Test whether surprisal predicts word lengths."),
+    "report": ("wordprob.cli.report:report", "Make one HTML file with the scored words in colour."),
+    "serve": ("wordprob.cli.serve:serve", "Start a local web page that scores texts."),
+    "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "Show how a tokeniser writes words."),
+    "models": ("wordprob.cli.models:models", "List the models that have a short name."),
 }
-"""A command, where it lives, and its line in the help; the module is imported when the command is used."""
+"""A command, where it is implemented, and its line in the help. The module is imported when the command is used."""
 
 
-class Lazy(click.Group):
-    """A group that imports a command only when it is asked for."""
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in their order."""
+        """Return the names of the commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import a command and return it."""
         if cmd_name not in COMMANDS:
             ctx.fail(f"no command is called '{cmd_name}'. {did_you_mean(cmd_name, COMMANDS)}")
         module, name = COMMANDS[cmd_name][0].split(":")
-        found: click.Command = getattr(import_module(module), name)
-        return found
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -49,10 +50,10 @@ class Lazy(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="wordprob %(version)s")
 def cli() -> None:
-    """The probability of a word, from a language model that speaks in subwords.
+    """Compute the probability of a word from a language model that works with subwords.
 
     \b
     Examples:
@@ -69,8 +70,16 @@ def main() -> None:
     try:
         cli(standalone_mode=True)
     except WordprobError as error:
-        click.echo(f"wordprob: {error}", err=True)
+        click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+def _running_command() -> click.Command | None:
+    """Return the command that was typed. The group takes no values, so its name is the first argument that is one."""
+    for argument in sys.argv[1:]:
+        if argument in COMMANDS:
+            return cli.get_command(click.Context(cli), argument)
+    return None

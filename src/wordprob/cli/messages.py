@@ -1,0 +1,57 @@
+"""Messages of the library, in the words of the command line.
+
+The library names an option as Python does, in backticks: `` `group_by` ``. Whoever typed a command knows it as a flag.
+"""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+NAME_IN_BACKTICKS = re.compile(r"`([a-z][a-z_]*)`")
+
+
+def to_flags(message: str, command: click.Command | None = None) -> str:
+    """Return a message with the names of options turned into flags; other words in backticks stay as they are.
+
+    Parameters
+    ----------
+    message
+        What an exception says.
+    command
+        The command that was running, whose flags are meant; by default any command's.
+
+    Examples
+    --------
+    >>> to_flags("specify another `text_column`; `wordprob models` lists the short names")
+    'specify another --text-column; `wordprob models` lists the short names'
+    """
+    flags = flags_of(command) if command is not None else _flags_of_all_commands()
+
+    def flag_or_same(match: re.Match[str]) -> str:
+        return flags.get(match[1], match[0])
+
+    return NAME_IN_BACKTICKS.sub(flag_or_same, message)
+
+
+def flags_of(command: click.Command) -> dict[str, str]:
+    """Return the flags of a command, by the names that Python may have for each."""
+    flags = {}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            flag = max(parameter.opts, key=len)
+            flags[flag.removeprefix("--").replace("-", "_")] = flag
+            flags[str(parameter.name)] = flag
+    return flags
+
+
+def _flags_of_all_commands() -> dict[str, str]:
+    from wordprob.cli import COMMANDS, cli
+
+    flags: dict[str, str] = {}
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        if command is not None:
+            flags = {**flags_of(command), **flags}
+    return flags
