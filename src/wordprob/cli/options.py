@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -119,7 +119,7 @@ def _take_value(declared: Field[Any], values: dict[str, Any]) -> dict[str, Any]:
     return {declared.name: values.pop(declared.name)}
 
 
-def _further_columns() -> dict[str, str]:
+def _further_columns() -> Mapping[str, str]:
     """Return the columns that are made on request, and what each holds."""
     from wordprob.tables.schema import EXTRAS
 
