@@ -59,12 +59,17 @@ def _present(nav: list[Any], folder: Path) -> list[Any]:
 
 def changes_page() -> str:
     """Return the changelog."""
-    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    return _page_from_root("CHANGELOG.md")
 
 
 def contributing_page() -> str:
-    """Return the guide for contributors, with its links as the site has them."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """Return the guide for contributors."""
+    return _page_from_root("CONTRIBUTING.md")
+
+
+def _page_from_root(name: str) -> str:
+    """Return a page that is not in docs/, with its links as the site has them."""
+    page = (ROOT / name).read_text(encoding="utf-8")
     return page.replace("](docs/", "](")
 
 
