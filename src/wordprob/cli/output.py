@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wordprob.cli.messages import to_flags
 from wordprob.cli.options import Function, with_options
 from wordprob.errors import OptionError, OutputError
 from wordprob.tables.files import FORMATS, check_output
@@ -149,8 +150,9 @@ def inform(line: str) -> None:
 
 def warn(remarks: Sequence[str]) -> None:
     """Print warnings on standard error, in a pipe too."""
+    context = click.get_current_context(silent=True)
     for remark in remarks:
-        click.echo(f"wordprob: {remark}", err=True)
+        click.echo(f"wordprob: {to_flags(remark, context and context.command)}", err=True)
 
 
 def summarise(table: WordTable | ScoredTable, output: Path | None) -> None:
