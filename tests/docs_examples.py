@@ -56,11 +56,13 @@ def replace_models(monkeypatch):
     """Use :class:`RandomLM` for every model except the exact ones, and the example's prose for every hub data set."""
     from wordprob.models.registry import open_model, open_tokenizer
 
-    def model(name="smollm2-135m", **options):
-        return open_model(name, **options) if str(name).startswith("exact") else random_model(str(name))
+    def model(chosen="smollm2-135m", **options):
+        name = str(getattr(chosen, "model", chosen))  # a name, or options with one
+        return open_model(chosen, **options) if name.startswith("exact") else random_model(name)
 
-    def tokenizer(name, **options):
-        return open_tokenizer(name, **options) if str(name).startswith("exact") else random_model(str(name)).tokenizer
+    def tokenizer(chosen, **options):
+        name = str(getattr(chosen, "model", chosen))
+        return open_tokenizer(chosen, **options) if name.startswith("exact") else random_model(name).tokenizer
 
     monkeypatch.setattr("wordprob.scoring.loading.open_model", model)
     monkeypatch.setattr("wordprob.models.registry.open_tokenizer", tokenizer)
