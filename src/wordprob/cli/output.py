@@ -151,8 +151,9 @@ def inform(line: str) -> None:
 def warn(remarks: Sequence[str]) -> None:
     """Print warnings on standard error, in a pipe too."""
     context = click.get_current_context(silent=True)
+    command = None if context is None else context.command
     for remark in remarks:
-        click.echo(f"wordprob: {to_flags(remark, context and context.command)}", err=True)
+        click.echo(f"wordprob: {to_flags(remark, command)}", err=True)
 
 
 def summarise(table: WordTable | ScoredTable, output: Path | None) -> None:
