@@ -1,6 +1,7 @@
 # make demo   a real model scores examples/ and prints a table
-# make test   everything CI checks
 # make check  the quick checks: format, lint, types, layers, docs
+# make test   everything CI checks, in under 8 minutes on two cores
+# make test-slow  the same in one process with coverage, and the long checks: many kills, every model family
 # make docs   the documentation as a site, in site/
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
 # make bench-peers  the same for other packages, each in an environment of its own under .bench (4 GB)
@@ -11,7 +12,7 @@ READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo test check docs bench bench-gpu bench-peers format clean
+.PHONY: demo static check test test-slow docs bench bench-gpu bench-peers format clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -22,15 +23,21 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/wordprob score examples/abstract.txt --format table
 
-check: $(READY)
+static: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: static
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
-test: check
-	$(BIN)/coverage run -m pytest --durations=10
+# Two processes with one thread each: more threads than cores only wait for each other.
+test: static
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15
+
+test-slow: static
+	$(BIN)/coverage run -m pytest --durations=15
 	$(BIN)/coverage report --skip-covered --fail-under=90
 
 docs: $(READY)

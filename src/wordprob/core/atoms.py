@@ -55,7 +55,7 @@ def atoms_of(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: int
 
 
 def _partition(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: int) -> Atoms:
-    labeller = _Labeller(definition)
+    labeller = TokenLabeller(definition)
     labels = [UNREACHABLE] * max(vocab_size, vocabulary.size)
     for token, piece in enumerate(vocabulary.pieces):
         if piece:
@@ -69,7 +69,7 @@ def _partition(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: i
     return Atoms(tuple(names), np.array([index[name] for name in labels[:vocab_size]], dtype=np.int64))
 
 
-class _Labeller:
+class TokenLabeller:
     """Labels bytes by their first two characters; a cut-off first character by what it can most often become."""
 
     def __init__(self, definition: WordDefinition) -> None:

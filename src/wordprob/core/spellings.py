@@ -526,7 +526,7 @@ SIGNATURE_BYTES = 16
 
 NO_SIGNATURE = -1
 
-_HASH_FACTORS = np.random.default_rng(0).integers(0, 1 << 63, 6, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+HASH_FACTORS = np.random.default_rng(0).integers(0, 1 << 63, 6, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 """An odd random factor for each number in a signature."""
 
 
@@ -605,7 +605,7 @@ def _distinct_signatures(signatures: NDArray[np.uint64], has_signature: Bools, i
     Equal ones are found by a hash; should different ones share it, only the first of them keeps its signature.
     """
     chosen = np.flatnonzero(has_signature)
-    hashes = _HASH_FACTORS @ signatures[:, chosen]
+    hashes = HASH_FACTORS @ signatures[:, chosen]
     _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
     examples = chosen[first]
     distinct = signatures[:, examples]

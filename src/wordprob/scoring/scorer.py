@@ -244,6 +244,11 @@ class Scorer:
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
 
+    @property
+    def cached_definitions(self) -> int:
+        """How many word definitions are kept ready."""
+        return len(self._preparers)
+
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
         start_token = self.model.tokenizer.vocabulary.start
