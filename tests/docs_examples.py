@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from click.testing import CliRunner
 
+from random_lm import RandomLM
 from wordprob.cli import cli
 from wordprob.errors import WordprobError
 from wordprob.models import exact
@@ -29,27 +30,14 @@ SMALL = ROOT / "tests/analysis/r/small.tsv"
 # --- a model ------------------------------------------------------------------------------------------------------
 
 
-class RandomLM(exact.ExactLM):
-    """A random Markov chain of tokens, used in place of every model that an example names; no text is impossible."""
-
-    max_tokens = 512
-
-    def __init__(self, name):
-        letters = string.ascii_letters + string.digits
-        pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
-        super().__init__({}, exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), str(name))
-        weights = np.random.default_rng(7).lognormal(0, 2, (self.vocab_size, self.vocab_size))
-        weights[:, 0] = 0.0  # the start of a text comes once
-        self._p = weights / weights.sum(axis=1, keepdims=True)
-
-    def distribution(self, prefix):
-        return self._p[int(prefix[-1])]
-
-
 @functools.cache
 def random_model(name):
-    """Return the model that is used instead of the one with this name."""
-    return RandomLM(name)
+    """Return the model that is used instead of the one with this name; no text is impossible under it."""
+    letters = string.ascii_letters + string.digits
+    pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
+    model = RandomLM(exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), max_tokens=512)
+    model.metadata = {"model": name, "revision": "", "dtype": "float64"}
+    return model
 
 
 def replace_models(monkeypatch):
