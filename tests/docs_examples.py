@@ -78,7 +78,8 @@ def files(folder):
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copy(SMALL, folder / "brown-gpt2-small.tsv")
     shutil.copy(ROOT / "examples/study/reading_times.csv", folder / "study.csv")
-    (folder / "path/to/directory").mkdir(parents=True)
+    for model in ("path/to/directory", "stories15M"):
+        (folder / model).mkdir(parents=True)
     (folder / "path/to/model.gguf").touch()
     (folder / "corpus").mkdir()
     for name in ("corpus.parquet", "corpus/part.parquet"):
