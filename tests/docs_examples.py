@@ -1,8 +1,9 @@
-"""The documentation's examples, and what lets them run quickly: the files they name, and a model that is instant."""
+"""The examples of the documentation, and what they need to run quickly: the files they name, and a model in no time."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import io
 import re
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 from click.testing import CliRunner
 
+from random_lm import RandomLM
 from wordprob.cli import cli
 from wordprob.errors import WordprobError
 from wordprob.models import exact
@@ -28,32 +30,27 @@ SMALL = ROOT / "tests/analysis/r/small.tsv"
 # --- a model ------------------------------------------------------------------------------------------------------
 
 
-class Babbler(exact.ExactLM):
-    """Stands in for any model an example names: every text has a probability, from a random chain of tokens."""
-
-    max_tokens = 512
-
-    def __init__(self, name):
-        letters = string.ascii_letters + string.digits
-        pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
-        super().__init__({}, exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), str(name))
-        weights = np.random.default_rng(7).lognormal(0, 2, (self.vocab_size, self.vocab_size))
-        weights[:, 0] = 0.0  # the start of a text comes once
-        self._p = weights / weights.sum(axis=1, keepdims=True)
-
-    def distribution(self, prefix):
-        return self._p[int(prefix[-1])]
+@functools.cache
+def random_model(name):
+    """Return the model that is used instead of the one with this name; no text is impossible under it."""
+    letters = string.ascii_letters + string.digits
+    pieces = [*string.printable, *"éïëñ“”‘’–—…␣", *(f" {c}" for c in letters), " the", "the", "ing", "er", ".\n"]
+    model = RandomLM(exact.ToyTokenizer(r" ?\w+|[.]\n|[^\w\s]|\s", pieces), max_tokens=512)
+    model.metadata = {"model": name, "revision": "", "dtype": "float64"}
+    return model
 
 
-def stand_in(monkeypatch):
-    """Let every model but the exact ones be the stand-in, and every data set of the hub be the example's prose."""
+def replace_models(monkeypatch):
+    """Use :class:`RandomLM` for every model except the exact ones, and the example's prose for every hub data set."""
     from wordprob.models.registry import open_model, open_tokenizer
 
-    def model(options):
-        return open_model(options) if options.model.startswith("exact") else Babbler(options.model)
+    def model(chosen="smollm2-135m", **options):
+        name = str(getattr(chosen, "model", chosen))  # a name, or options with one
+        return open_model(chosen, **options) if name.startswith("exact") else random_model(name)
 
-    def tokenizer(name, **options):
-        return open_tokenizer(name, **options) if str(name).startswith("exact") else Babbler(name).tokenizer
+    def tokenizer(chosen, **options):
+        name = str(getattr(chosen, "model", chosen))
+        return open_tokenizer(chosen, **options) if name.startswith("exact") else random_model(name).tokenizer
 
     monkeypatch.setattr("wordprob.scoring.loading.open_model", model)
     monkeypatch.setattr("wordprob.models.registry.open_tokenizer", tokenizer)
@@ -67,7 +64,7 @@ STIMULI = "She saw the mark on the wall.\nShe saw the marker on the wall.\n"
 
 
 def files(folder):
-    """Put into a folder what the examples read; what is a user's own is made up here."""
+    """Write the files that the examples read into a folder; files of users are made up."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     written = {
         "stimuli.txt": STIMULI,
@@ -81,7 +78,8 @@ def files(folder):
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copy(SMALL, folder / "brown-gpt2-small.tsv")
     shutil.copy(ROOT / "examples/study/reading_times.csv", folder / "study.csv")
-    (folder / "path/to/directory").mkdir(parents=True)
+    for model in ("path/to/directory", "stories15M"):
+        (folder / model).mkdir(parents=True)
     (folder / "path/to/model.gguf").touch()
     (folder / "corpus").mkdir()
     for name in ("corpus.parquet", "corpus/part.parquet"):
@@ -95,12 +93,12 @@ def files(folder):
 
 
 def corpora(folder, shared):
-    """Put the beginnings of the paper's corpora, and MECO, into a folder; say whether they are to be had."""
+    """Write the beginnings of the paper's corpora, and MECO, into a folder; return False if they are not available."""
     paper = shared / "data/paper_reading_times"
     if not paper.is_dir() or not (shared / "data/meco").is_dir():
         return False
     (folder / "meco").symlink_to(shared / "data/meco")
-    for name, count in (("brown", 2), ("natural_stories", 2), ("provo", 8)):
+    for name, count in (("brown", 1), ("natural_stories", 1), ("provo", 8)):
         target = folder / f"corpora/texts/{name}.txt"
         target.parent.mkdir(parents=True, exist_ok=True)
         texts = (paper / f"texts/{name}.txt").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -123,10 +121,10 @@ def _folds():
 
 
 def _scored(folder):
-    """Tables that were scored before."""
+    """Write tables that have been scored."""
     from wordprob import Scorer
 
-    scorer = Scorer(Babbler("babbler"))
+    scorer = Scorer(random_model("random"))
     (folder / "scored").mkdir()
     scorer.score(_prose(8).splitlines()).write(folder / "scored/part.parquet")
     for name in ("scored.tsv", "surprisal.tsv"):
@@ -134,7 +132,7 @@ def _scored(folder):
 
 
 def _tables(folder):
-    """A spreadsheet of sentences, one of words, one of tagged tokens; the words also scored."""
+    """Write a table of sentences, one of words, one of tagged tokens, and the words with surprisals."""
     items = [(n, c, f"She saw {d} mark on the wall.") for n in (1, 2, 3) for c, d in (("one", "the"), ("two", "a red"))]
     sentences = pd.DataFrame(items, columns=["item", "condition", "sentence"])
     words = sentences.assign(word=sentences["sentence"].str.split()).explode("word", ignore_index=True)
@@ -162,59 +160,68 @@ BLOCK = re.compile(
 
 
 class Example(NamedTuple):
-    """A command or a block of Python, and what the page says it prints (nothing: it does not say)."""
+    """A command, a block of Python or a file, and the output that the page shows ("" if none)."""
 
     kind: str
+    """``shell``, ``python``, or ``file`` for a block of Python with a title: the name of the file."""
     text: str
-    output: str
-    real: bool
-    """Whether that is what the default model prints, and no stand-in would."""
+    output: str = ""
+    by_default_model: bool = False
+    """True if the output is that of the default model, which :class:`RandomLM` does not give."""
+    file_name: str = ""
 
 
 def examples(page):
     """Return the examples of a page in their order."""
-    found, last = [], 0
+    found = []
+    end_of_last = 0
     for block in BLOCK.finditer(page):
-        kind, text = block["kind"], block["text"]
-        touching = not page[last : block.start()].strip()
-        last = block.end()
-        if kind == "text" and touching and found and not block["title"]:
-            found[-1] = found[-1]._replace(output=text, real=bool(block["before"]))
+        follows_example = not page[end_of_last : block.start()].strip()
+        end_of_last = block.end()
+        kind, text, title = block["kind"], block["text"], block["title"].strip()
+        if kind == "text" and follows_example and found and not title:
+            found[-1] = found[-1]._replace(output=text, by_default_model=bool(block["before"]))
+        elif kind == "python" and title:
+            found.append(Example("file", text, file_name=re.fullmatch(r'title="(.+)"', title)[1]))
         elif kind == "python":
-            found.append(Example("python", text, "", False))
+            found.append(Example("python", text))
         elif kind == "":
-            found += [Example("shell", line, "", False) for line in commands(text)]
+            found += [Example("shell", line) for line in commands(text)]
     return found
 
 
 def commands(text):
-    """Return the lines of a block that run wordprob, continued ones joined."""
+    """Return the lines of a block that run wordprob; lines that end in a backslash are joined to the next."""
     lines = text.replace("\\\n", " ").splitlines()
     steps = [step for line in lines for step in re.sub(r"\s+#.*", "", line).split(" && ")]
     return [step.strip() for step in steps if re.search(r"(^\s*|\| *)wordprob ", step)]
 
 
 def run_python(text, namespace):
-    """Run a block in the page's namespace and return what it printed."""
+    """Run a block in the namespace of the page and return what it printed."""
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(text, "page", "exec"), namespace)
     except WordprobError as error:
-        _clear(error)
+        _remove_existing_output(error)
         return run_python(text, namespace)
     return printed.getvalue()
 
 
-def _clear(error):
-    """Take away what an example further up has written where this one writes; raise any other error."""
-    found = re.match(r"(\S+) (exists already|holds .* already|holds a run of something else)", str(error))
-    if found is None:
+def _remove_existing_output(error):
+    """Remove the output of an earlier example that is in the way of this one; raise any other error."""
+    exists = re.match(r"(\S+) (exists already|holds .* already|holds a run of something else)", str(error))
+    if exists is None:
         raise error
-    shutil.rmtree(found[1]) if Path(found[1]).is_dir() else Path(found[1]).unlink()
+    path = Path(exists[1])
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def run_shell(line):
-    """Run a line as a shell would, as far as the documentation goes: pipes, files in and out, patterns of names."""
+    """Run a line as a shell would, with pipes, redirections and patterns of file names; return its output."""
     flow = ""
     for command, source, target in _pipeline(line):
         if source:
@@ -231,6 +238,7 @@ def run_shell(line):
 
 
 def _pipeline(line):
+    """Yield each command of a pipeline as its arguments, the file it reads and the file it writes."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>")
     lexer.whitespace_split = True
     command, ends = [], {"<": "", ">": ""}
@@ -247,16 +255,17 @@ def _pipeline(line):
 
 
 def _matching(word):
-    """Return the files that a pattern names, or the word itself."""
-    found = sorted(map(str, Path().glob(word))) if "*" in word and not word.startswith("/") else []
-    return found or [word]
+    """Return the files that match a pattern, or the word itself."""
+    if "*" not in word or word.startswith("/"):
+        return [word]
+    return sorted(map(str, Path().glob(word))) or [word]
 
 
-def _wordprob(arguments, given):
+def _wordprob(arguments, standard_input):
     try:
-        done = CliRunner().invoke(cli, arguments, input=given, catch_exceptions=False)
+        result = CliRunner().invoke(cli, arguments, input=standard_input, catch_exceptions=False)
     except WordprobError as error:
-        _clear(error)
-        return _wordprob(arguments, given)
-    assert done.exit_code == 0, f"wordprob {shlex.join(arguments)}\n{done.output}"
-    return done.stdout
+        _remove_existing_output(error)
+        return _wordprob(arguments, standard_input)
+    assert result.exit_code == 0, f"wordprob {shlex.join(arguments)}\n{result.output}"
+    return result.stdout

@@ -10,25 +10,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from conftest import shared
 from wordprob.cli import COMMANDS, cli, main
+from wordprob.cli.messages import to_flags
+from wordprob.cli.options import models_options, options_of, scoring_options
+from wordprob.options import ModelOptions, ScoringOptions
 
 EXACT = ["--model", "exact:bow"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:
-    """Run the installed command in a process of its own."""
+    """Run the command in a new process."""
     return subprocess.run(
         [sys.executable, "-m", "wordprob", *arguments], capture_output=True, text=True, check=False, encoding="utf-8"
     )
 
 
 def invoke(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
-    """Run the command here, through the real entry point."""
+    """Run the command in this process, through its entry point; return exit code, output and messages."""
     monkeypatch.setattr(sys, "argv", ["wordprob", *arguments])
     with pytest.raises(SystemExit) as stop:
         main()
@@ -45,7 +49,7 @@ def test_score_writes_a_table_and_its_metadata(wordprob, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
     source.write_text("She saw the mark.\n\nthe marker\n", encoding="utf-8")
     code, out, err = wordprob("score", str(source), "-o", str(target), *EXACT)
-    assert (code, out, err) == (0, "", ""), "quiet when nobody is watching"
+    assert (code, out, err) == (0, "", ""), "nothing is printed outside a terminal"
     frame = pd.read_csv(target, sep="\t")
     assert frame["text_id"].tolist() == [0, 0, 0, 0, 2, 2], "the blank line is a text with no words"
     assert json.loads((tmp_path / "out.tsv.meta.json").read_text())["unit"] == "bits"
@@ -110,7 +114,7 @@ def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
         (["tokenizer", "nowhere"], "no model is called"),
     ],
 )
-def test_errors_are_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatch, arguments, message):
+def test_an_error_is_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     code, out, err = wordprob(*arguments)
     assert code == 1
@@ -120,14 +124,26 @@ def test_errors_are_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
 
 
-@pytest.mark.parametrize("arguments", [["score"], ["score", "f", "--text", "x"], ["scor"], ["score", "--unit", "bans"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["score"],
+        ["score", "f", "--text", "x"],
+        ["scor"],
+        ["score", "--unit", "bans"],
+        ["score", "--text", "x", "--device", "gpu"],
+        ["score", "--text", "x", "--dtype", "float8"],
+        ["score", "--text", "x", "--min-context", "0"],
+        ["candidates", "--context", "x", "--candidate", "y", "--device", "gpu"],
+    ],
+)
 def test_wrong_usage_is_exit_code_2(wordprob, arguments):
     code, _, err = wordprob(*arguments)
     assert code == 2
     assert "Error" in err
 
 
-def test_not_utf8_names_the_line(wordprob, tmp_path):
+def test_a_file_that_is_not_utf8_is_refused_with_the_line(wordprob, tmp_path):
     source = tmp_path / "latin.txt"
     source.write_bytes(b"fine\nna\xefve\n")
     code, _, err = wordprob("score", str(source), *EXACT)
@@ -165,7 +181,7 @@ def test_existing_output_is_kept_unless_forced(wordprob, tmp_path):
 
 
 def test_unwritable_output_is_refused_before_the_model_is_loaded(wordprob, tmp_path, monkeypatch):
-    """Root may write everywhere, so permission is taken away by hand."""
+    """The tests may run as root, who may write everywhere, so ``os.access`` is replaced."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     code, _, err = wordprob("score", "--text", "x", "-o", str(tmp_path / "x.tsv"), "--model", "no/such-model")
     assert code == 1
@@ -173,17 +189,17 @@ def test_unwritable_output_is_refused_before_the_model_is_loaded(wordprob, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("watched", [True, False])
-def test_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, watched):
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_progress_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, on_terminal):
     from wordprob.cli.output import progress
 
     screen = io.StringIO()
-    screen.isatty = lambda: watched
+    screen.isatty = lambda: on_terminal
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress(4, "texts") as shown:
-        shown(2, 4)
-        shown(4, 4)
-    assert ("texts" in screen.getvalue()) == watched
+    with progress(4, "texts") as advance:
+        advance(2, 4)
+        advance(4, 4)
+    assert ("texts" in screen.getvalue()) == on_terminal
 
 
 def test_models_lists_names_sources_and_licences(wordprob):
@@ -216,7 +232,7 @@ def test_tokenizer_of_the_toy(wordprob):
     assert json.loads(out)["family"] == "eow"
 
 
-def test_help_shows_examples_and_is_quick_to_import():
+def test_the_help_of_every_command_shows_examples():
     for name in COMMANDS:
         shown = CliRunner().invoke(cli, [name, "--help"]).output
         assert "Examples:" in shown, name
@@ -235,7 +251,7 @@ def test_help_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_a_closed_pipe_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     command = f"{sys.executable} -m wordprob models | head -1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
@@ -248,19 +264,153 @@ def test_module_and_version():
     assert Path(sys.executable).exists()
 
 
-def test_candidates(wordprob, tmp_path):
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def candidates(wordprob, *arguments: str) -> pd.DataFrame:
+    code, out, err = wordprob("candidates", *arguments, "--words", "punctuation", *EXACT)
+    assert code == 0, err
+    return pd.read_csv(io.StringIO(out), sep="\t")
+
+
+def test_candidates_have_the_probabilities_of_the_language(wordprob, tmp_path):
     (tmp_path / "lexicon.txt").write_text("mark\nmarker\n\nmarked\n", encoding="utf-8")
-    options = ["--words", "punctuation", "--unit", "nats", *EXACT]
-    code, out, _ = wordprob(
-        "candidates", "--context", "She saw the", "--words-file", f"{tmp_path}/lexicon.txt", *options
-    )
-    frame = pd.read_csv(io.StringIO(out), sep="\t")
-    assert code == 0
+    lexicon = ["--words-file", f"{tmp_path}/lexicon.txt"]
+    frame = candidates(wordprob, "--context", "She saw the", *lexicon, "--unit", "nats")
     assert (-frame["surprisal"]).map(math.exp).round(6).tolist() == [0.4, 0.35, 0.25]
-    code, _, err = wordprob("candidates", "--context", "x", *EXACT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["--context", "x"], "--words-file"),
+        (["--context", "x", "--candidate", "y", "--words-file", "z"], "--candidate"),
+        (["--candidate", "y"], "--context-file"),
+    ],
+)
+def test_candidates_need_one_context_and_one_source(wordprob, arguments, flag):
+    code, _, err = wordprob("candidates", *arguments, *EXACT)
     assert code == 2
-    assert "--words-file" in err
+    assert flag in err
+
+
+def test_a_file_without_candidates_is_an_error(wordprob, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
     code, _, err = wordprob("candidates", "--context", "x", "--words-file", f"{tmp_path}/empty.txt", *EXACT)
     assert code == 1
     assert "no candidates" in err
+
+
+def test_candidates_have_the_columns_and_values_of_whole_texts(wordprob):
+    options = ["--entropy", "--rank", "--min-context", "2", "--readers", "0"]
+    frame = candidates(wordprob, "--context", "She saw the", "--candidate", "mark", "--candidate", "marker", *options)
+    _, out, _ = wordprob(
+        *["score", "--text", "She saw the mark", "--text", "She saw the marker", "--words", "punctuation"],
+        *[*options, *EXACT],
+    )
+    whole = pd.read_csv(io.StringIO(out), sep="\t").query("word_id == 3").reset_index(drop=True)
+    columns = [
+        "word",
+        "n_tokens",
+        "context_tokens",
+        "surprisal",
+        "surprisal_naive",
+        "before",
+        "after",
+        "entropy",
+        "rank",
+    ]
+    pd.testing.assert_frame_equal(frame[columns], whole[columns], atol=1e-12)
+
+
+def test_the_words_of_candidates_from_a_list(wordprob, tmp_path):
+    (tmp_path / "words.txt").write_text("the\nmark\n.\n\nthe\nmarker\n", encoding="utf-8")
+    given = ["--context", "She saw", "--candidate", "the mark.", "--candidate", "the marker"]
+    code, out, err = wordprob("candidates", *given, "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 0, err
+    frame = pd.read_csv(io.StringIO(out), sep="\t")
+    assert frame["word"].tolist() == ["the", "mark", ".", "the", "marker"]
+    assert frame["text_id"].tolist() == [0, 0, 0, 1, 1]
+    assert frame["start"].tolist() == [0, 4, 8, 0, 4]
+    code, _, err = wordprob("candidates", *given[:4], "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 1
+    assert "1 texts that are not blank but 2 lists" in err
+
+
+# --- flags from declared options --------------------------------------------------------------------------------------
+
+
+def invoke_command(decorator, *arguments: str):
+    """Make a command with a decorator, run it, and return what it received."""
+    received = {}
+
+    @click.command()
+    @decorator
+    def command(**values):
+        received.update(values)
+
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return received
+
+
+def test_options_of_makes_an_object_from_the_flags():
+    received = invoke_command(options_of(ModelOptions, "opened"), "-m", "exact:bow", "--compile")
+    assert received == {"opened": ModelOptions("exact:bow", compile=True)}
+
+
+def test_options_left_out_have_no_flag_and_keep_their_default():
+    received = invoke_command(scoring_options("readers", "extras"), "--unit", "nats")
+    assert received == {"scoring": ScoringOptions(unit="nats")}
+    with pytest.raises(AssertionError, match="No such option"):
+        invoke_command(scoring_options("readers", "extras"), "--rank")
+
+
+def test_further_columns_have_a_flag_each():
+    assert invoke_command(scoring_options(), "--rank", "--entropy")["scoring"].extras == ("entropy", "rank")
+
+
+def test_several_models_share_how_they_are_opened():
+    received = invoke_command(models_options(), "-m", "exact:bow", "-m", "exact:eow", "--dtype", "float16")
+    assert [model.model for model in received["models"]] == ["exact:bow", "exact:eow"]
+    assert {model.dtype for model in received["models"]} == {"float16"}
+
+
+def test_a_command_may_have_no_model_by_default():
+    assert invoke_command(models_options(default=()))["models"] == []
+    assert [model.model for model in invoke_command(models_options())["models"]] == [ModelOptions().model]
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "printed"),
+    [
+        ("specify another `text_column`", "specify another --text-column"),
+        ("either `group_by` or `sum_by`.", "either --group-by or --sum-by."),
+        ("`format` or `format_`", "--format or --format"),
+        ("`wordprob models` lists the names", "`wordprob models` lists the names"),
+        ("no column `nonsense`", "no column `nonsense`"),
+        ("the column 'unit'", "the column 'unit'"),
+    ],
+)
+def test_names_of_options_become_flags(message, printed):
+    assert to_flags(message) == printed
+    assert to_flags(message, cli.get_command(click.Context(cli), "score")) == printed
+
+
+def test_only_the_flags_of_the_command_that_runs():
+    models = cli.get_command(click.Context(cli), "models")
+    assert to_flags("`json` and `group_by`", models) == "--json and `group_by`"
+
+
+def test_the_command_prints_flags_where_the_library_names_options(wordprob, monkeypatch):
+    def fail(*_, **__):
+        from wordprob.errors import InputError
+
+        raise InputError("the texts are long; specify `min_context`")
+
+    monkeypatch.setattr("wordprob.scoring.loading.open_model", fail)
+    code, _, err = wordprob("score", "--text", "the mark", *EXACT)
+    assert (code, err) == (1, "wordprob: the texts are long; specify --min-context\n")

@@ -1,4 +1,4 @@
-"""What the docs say the default model prints, it prints."""
+"""The default model prints what the documentation shows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import subprocess
 
 import pandas as pd
 import pytest
-import standin
-from standin import ROOT
 
+import docs_examples
 import wordprob
 from conftest import shared
+from docs_examples import ROOT
 
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
-SHOWN = [(name, e) for name, page in PAGES.items() for e in standin.examples(page) if e.real]
+SHOWN = [(name, e) for name, page in PAGES.items() for e in docs_examples.examples(page) if e.by_default_model]
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
@@ -24,7 +24,7 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("numbers")
     shutil.copytree(ROOT / "examples", folder / "examples")
-    (folder / "stimuli.txt").write_text(standin.STIMULI, encoding="utf-8")
+    (folder / "stimuli.txt").write_text(docs_examples.STIMULI, encoding="utf-8")
     return folder
 
 
@@ -49,7 +49,7 @@ def same(found, shown, tolerance=2e-3):
 
 @pytest.mark.parametrize(("name", "example"), SHOWN, ids=[name for name, _ in SHOWN])
 def test_output_shown(name, example):
-    same(standin.run_shell(example.text), example.output)
+    same(docs_examples.run_shell(example.text), example.output)
 
 
 def table_after(marker):
@@ -60,8 +60,8 @@ def table_after(marker):
 
 
 def test_the_words_of_the_study():
-    line = next(e.text for e in standin.examples(PAGES["study.md"]) if "wordprob score" in e.text)
-    standin.run_shell(line)
+    line = next(e.text for e in docs_examples.examples(PAGES["study.md"]) if "wordprob score" in e.text)
+    docs_examples.run_shell(line)
     frame = wordprob.WordTable.read("surprisal.tsv").to_pandas()[14:20]
     columns = ["word", "surprisal", "surprisal_naive", "before", "after"]
     shown = pd.DataFrame(table_after("words 14 to 19 of text 0")[1:], columns=columns)
@@ -71,8 +71,8 @@ def test_the_words_of_the_study():
 
 
 def test_the_result_and_the_slopes_of_the_study():
-    line = next(e.text for e in standin.examples(PAGES["study.md"]) if "reading-times" in e.text)
-    printed = standin.run_shell(line)
+    line = next(e.text for e in docs_examples.examples(PAGES["study.md"]) if "reading-times" in e.text)
+    printed = docs_examples.run_shell(line)
     row = next(line for line in printed.splitlines() if line.startswith("| smollm2-135m"))
     same(row, "| " + " | ".join(table_after("reading times")[1]) + " |", tolerance=0.02)
     found = pd.read_csv("results/coefficients.tsv", sep="\t").query("regression == 'corrected'").set_index("term")
@@ -83,8 +83,8 @@ def test_the_result_and_the_slopes_of_the_study():
 
 def test_what_the_r_script_prints():
     if shutil.which("Rscript") is None:
-        pytest.skip("needs Rscript, which is not here")
-    standin.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
+        pytest.skip("needs Rscript, which is not installed")
+    docs_examples.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
     arguments = ["examples/surprisal.R", "surprisal.tsv", "examples/study/reading_times.csv"]
     printed = subprocess.run(["Rscript", *arguments], capture_output=True, text=True, check=True).stdout
     shown = PAGES["r.md"].split("<!-- output of examples/surprisal.R -->\n```text\n")[1].split("```")[0]

@@ -1,4 +1,4 @@
-"""What the site makes from the code: the commands' pages, the public names, the changes."""
+"""What the site generates: the reference of the commands, the public names, the changes, the guide for contributors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PUBLIC = "<!-- public names -->"
 
 
 def on_config(config: Any) -> Any:
-    """Leave out of the navigation what is not written."""
+    """Leave pages that do not exist out of the navigation."""
     config.nav = _present(config.nav, Path(config.docs_dir))
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that are made, not written."""
+    """Add the generated pages."""
     for name, make in MADE.items():
         files.append(File.generated(config, name, content=make()))
     return files
@@ -46,7 +46,7 @@ def public_names() -> list[str]:
 
 
 def _present(nav: list[Any], folder: Path) -> list[Any]:
-    """Return a navigation without the pages that are neither written nor made."""
+    """Return a navigation without the pages that are neither written nor generated."""
     kept = []
     for entry in nav:
         ((title, target),) = entry.items()
@@ -59,7 +59,18 @@ def _present(nav: list[Any], folder: Path) -> list[Any]:
 
 def changes_page() -> str:
     """Return the changelog."""
-    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    return _page_from_root("CHANGELOG.md")
+
+
+def contributing_page() -> str:
+    """Return the guide for contributors."""
+    return _page_from_root("CONTRIBUTING.md")
+
+
+def _page_from_root(name: str) -> str:
+    """Return a page that is not in docs/, with its links as the site has them."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    return page.replace("](docs/", "](")
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
@@ -69,7 +80,7 @@ def commands_page() -> str:
     """Return a page with every command: what it does, its examples, its options."""
     from wordprob.cli import COMMANDS, cli
 
-    lines = ["# Commands", "", "Made from the commands themselves; `wordprob COMMAND --help` says the same.", ""]
+    lines = ["# Commands", "", "Generated from the commands; `wordprob COMMAND --help` shows the same.", ""]
     lines += ["| command | |", "|---|---|"]
     lines += [f"| [`wordprob {name}`](#wordprob-{name}) | {line} |" for name, (_, line) in COMMANDS.items()]
     for name in COMMANDS:
@@ -93,7 +104,7 @@ def _command(command: click.Command, path: str, parent: click.Context) -> Iterat
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Yield a docstring's paragraphs; what click is told not to wrap becomes a block of code."""
+    """Yield the paragraphs of a docstring; those that click must not wrap become blocks of code."""
     for part in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if part.startswith("\b"):
             first, *rest = part.removeprefix("\b").strip("\n").splitlines()
@@ -112,9 +123,9 @@ def _row(option: click.Option, context: click.Context) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep Markdown from reading signs in a sentence."""
+    """Escape the characters that Markdown would interpret."""
     return re.sub(r"([\\*_<>\[\]|`])", r"\\\1", text)
 
 
-MADE = {"cli.md": commands_page, "changes.md": changes_page}
-"""Pages that are made, and what makes them."""
+MADE = {"cli.md": commands_page, "changes.md": changes_page, "contributing.md": contributing_page}
+"""Pages that are generated, and the functions that return them."""

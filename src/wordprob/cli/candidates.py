@@ -1,4 +1,4 @@
-"""``wordprob candidates``: how likely each of many words is, next."""
+"""``wordprob candidates``: the surprisal of each of many words as the next one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import click
 
 from wordprob.cli.options import model_options, read_lines, read_utf8, scoring_options
 from wordprob.cli.output import check_destination, emit, output_options, progress
+from wordprob.cli.word_lists import words_for
 from wordprob.errors import InputError
 from wordprob.options import ModelOptions, ScoringOptions
 
 
 @click.command()
-@click.option("--context", help="What comes before the candidates.")
+@click.option("--context", help="The text before the candidates.")
 @click.option("--context-file", type=click.Path(path_type=Path), help="A file that holds the context.")
-@click.option("--words-file", type=click.Path(path_type=Path), help="The candidates, one a line.")
+@click.option("--words-file", type=click.Path(path_type=Path), help="The candidates, one per line.")
 @click.option("--candidate", "given", multiple=True, help="A candidate, instead of a file; may be repeated.")
-@scoring_options("readers", "unit", "extras", "min_context")
+@scoring_options()
 @output_options
 @model_options
 def candidates(
@@ -26,7 +27,6 @@ def candidates(
     words_file: Path | None,
     given: tuple[str, ...],
     scoring: ScoringOptions,
-    unit: str,
     output: Path | None,
     format_: str | None,
     force: bool,
@@ -34,26 +34,43 @@ def candidates(
 ) -> None:
     """Compute the surprisal of candidates after a context.
 
-    Each candidate, a word or more, is scored as if it came next; the context is computed once for all. In the table,
-    text_id is the candidate's number, and offsets are into the candidate.
+    A candidate is a word or more. Each is scored as if it came next; the model runs over the context only once. In the
+    table, text_id is the number of the candidate, and start and end are places in the candidate.
 
     \b
     Examples:
       wordprob candidates --context "She saw the" --candidate mark --candidate marker
-      wordprob candidates --context "She saw the" --words-file lexicon.txt -o next.tsv
+      wordprob candidates --context "She saw the" --words-file lexicon.txt --rank -o next.tsv
+
+    list:FILE gives the words of each candidate: one per line, with a blank line between candidates.
     """
-    if (context is None) == (context_file is None) or (words_file is None) == (not given):
-        raise click.UsageError("give one of --context and --context-file, and one of --words-file and --candidate.")
+    if (context is None) == (context_file is None):
+        raise click.UsageError("give either --context or --context-file.")
+    if (words_file is None) == (not given):
+        raise click.UsageError("give either --words-file or --candidate.")
     before = context if context is not None else read_utf8(Path(str(context_file))).rstrip("\n")
-    found = list(given) if words_file is None else [line for line in read_lines(words_file) if line.strip()]
-    if not found:
-        raise InputError(f"{words_file} has no candidates; put one on each line.")
+    continuations = list(given) if words_file is None else _read_candidates(words_file)
+    words = words_for(str(scoring.words), continuations)
     check_destination(output, format_, force)
 
     from wordprob.scoring.loading import load
 
-    with progress(len(found)) as shown:
+    with progress(len(continuations)) as advance:
         table = load(**model.to_dict()).score_continuations(
-            before, found, str(scoring.words), unit=unit, progress=shown
+            before,
+            continuations,
+            words,
+            unit=scoring.unit,
+            min_context=scoring.min_context,
+            extras=scoring.extras,
+            readers=scoring.readers,
+            progress=advance,
         )
     emit(table, output, format_, force)
+
+
+def _read_candidates(path: Path) -> list[str]:
+    lines = [line for line in read_lines(path) if line.strip()]
+    if not lines:
+        raise InputError(f"{path} has no candidates; put one on each line.")
+    return lines

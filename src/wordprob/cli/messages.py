@@ -9,7 +9,7 @@ import re
 
 import click
 
-NAME_IN_BACKTICKS = re.compile(r"`([a-z][a-z_]*)`")
+NAME_IN_BACKTICKS = re.compile(r"`([a-z][a-z0-9_]*)`")
 
 
 def to_flags(message: str, command: click.Command | None = None) -> str:
@@ -27,6 +27,8 @@ def to_flags(message: str, command: click.Command | None = None) -> str:
     >>> to_flags("specify another `text_column`; `wordprob models` lists the short names")
     'specify another --text-column; `wordprob models` lists the short names'
     """
+    if not NAME_IN_BACKTICKS.search(message):
+        return message
     flags = flags_of(command) if command is not None else _flags_of_all_commands()
 
     def flag_or_same(match: re.Match[str]) -> str:

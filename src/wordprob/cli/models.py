@@ -1,4 +1,4 @@
-"""``wordprob models``: names that work out of the box."""
+"""``wordprob models``: the models that have a short name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wordprob.models.catalogue import CATALOGUE
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models(as_json: bool) -> None:
-    """List the short names, where their weights come from, and their licences.
+    """List the short names of models, where their weights come from, and their licences.
 
     \b
     Examples:
@@ -21,13 +21,14 @@ def models(as_json: bool) -> None:
 
     Any other causal model works by its Hugging Face id (owner/name), as a directory, or as a .gguf file.
     """
-    rows = [
-        {"name": n, "parameters": e.parameters, "weights": e.weights, "licence": e.licence, "note": e.note}
-        for n, e in CATALOGUE.items()
-    ]
+    rows = []
+    for name, entry in CATALOGUE.items():
+        facts = {"parameters": entry.parameters, "weights": entry.weights, "licence": entry.licence, "note": entry.note}
+        rows.append({"name": name, **facts})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
-    for row in [{key: key for key in widths}, *rows]:
+    header = {key: key for key in rows[0]}
+    widths = {key: max(len(row[key]) for row in [header, *rows]) for key in header}
+    for row in [header, *rows]:
         click.echo("  ".join(row[key].ljust(widths[key]) for key in widths).rstrip())

@@ -1,10 +1,19 @@
-"""Options that several commands share, and reading of text files."""
+"""Flags of the commands: those that follow from the declared options, those of tables, and reading of text files.
+
+An option is declared once, in :mod:`wordprob.options`. :func:`options_of` makes the flags of a command from a set of
+such options, and passes their values to the command as one object:
+
+    @click.command()
+    @scoring_options("readers")
+    @model_options
+    def command(scoring: ScoringOptions, model: ModelOptions) -> None: ...
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,13 +21,13 @@ from typing import Any, TypeVar, cast
 import click
 
 from wordprob.errors import InputError
-from wordprob.options import UNSET, ModelOptions, Options, ScoringOptions, info_of
+from wordprob.options import DEFAULT_MODEL, UNSET, ModelOptions, OptionInfo, Options, ScoringOptions, info_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_options(function: Function, options: Sequence[Callable[[Any], Any]]) -> Function:
-    """Decorate a command with options, the first on top."""
+    """Decorate a command with click options; the first one is listed first in its help."""
     for option in reversed(options):
         function = option(function)
     return function
@@ -27,122 +36,172 @@ def with_options(function: Function, options: Sequence[Callable[[Any], Any]]) ->
 # --- flags from the declarations in wordprob.options ------------------------------------------------------------------
 
 
-def model_options(function: Function) -> Function:
-    """Add the flags that choose and open a model; the command gets them as ``model``, a :class:`ModelOptions`."""
-    flags = [_flag(declared) for declared in fields(ModelOptions)]
-    return with_options(_collected(function, ModelOptions, "model"), flags)
+def options_of(options: type[Options], parameter: str, *left_out: str) -> Callable[[Function], Function]:
+    """Give a command the flags of a set of options.
 
-
-def options_of(options: type[Options], parameter: str) -> Callable[[Function], Function]:
-    """Add the flags of any set of options; the command gets them as one object, under the parameter's name."""
-
-    def decorate(function: Function) -> Function:
-        flags = [_flag(declared) for declared in fields(options)]
-        return with_options(_collected(function, options, parameter), flags)
-
-    return decorate
-
-
-def models_options(function: Function) -> Function:
-    """Add the same where several models may be named; they come as ``models``, a list of :class:`ModelOptions`."""
-
-    @functools.wraps(function)
-    def command(**values: Any) -> Any:
-        shared = {name: values.pop(name) for name in ModelOptions.names() if name != "model"}
-        models = [ModelOptions(model=name, **shared) for name in values.pop("model")]
-        return function(models=models, **values)
-
-    flags = [_flag(declared, several=declared.name == "model") for declared in fields(ModelOptions)]
-    return with_options(cast("Function", command), flags)
-
-
-def scoring_options(*left_out: str) -> Callable[[Function], Function]:
-    """Add the flags that say what a word is and what comes out, but for those that mean nothing to this command.
-
-    The command gets them as ``scoring``, a :class:`ScoringOptions`. Every further column has a flag of its own.
+    Parameters
+    ----------
+    options
+        A subclass of :class:`wordprob.options.Options`. Every field that has a flag becomes one.
+    parameter
+        The parameter of the command that gets the values, as one object of this class.
+    left_out
+        Names of options that mean nothing to this command; they keep their defaults.
     """
-    from wordprob.tables.schema import EXTRAS
-
-    declared = [field for field in fields(ScoringOptions) if field.name not in left_out]
-    extras = [] if "extras" in left_out else list(EXTRAS)
+    declared = [field for field in fields(options) if field.name not in left_out]
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def command(**values: Any) -> Any:
-            named = {field.name: values.pop(field.name) for field in declared if info_of(field).flags is not None}
-            chosen = [name for name in extras if values.pop(name)]
-            return function(scoring=ScoringOptions(**named, extras=tuple(chosen)), **values)
+            chosen: dict[str, Any] = {}
+            for field in declared:
+                chosen.update(_take_value(field, values))
+            return function(**{parameter: options(**chosen)}, **values)
 
-        flags = [_flag(field) for field in declared if info_of(field).flags is not None]
-        flags += [click.option(f"--{name}", is_flag=True, help=f"Add a column: {EXTRAS[name]}.") for name in extras]
+        flags = [flag for field in declared for flag in _flags(field)]
         return with_options(cast("Function", command), flags)
 
     return decorate
 
 
-def _collected(function: Function, options: type[Options], parameter: str) -> Function:
-    """Return a command that gets the values of its flags as one set of options."""
-
-    @functools.wraps(function)
-    def command(**values: Any) -> Any:
-        named = {name: values.pop(name) for name in options.names()}
-        return function(**{parameter: options(**named)}, **values)
-
-    return cast("Function", command)
+def model_options(function: Function) -> Function:
+    """Add the flags that choose and open a model; the command gets ``model``, a :class:`ModelOptions`."""
+    return options_of(ModelOptions, "model")(function)
 
 
-def _flag(declared: Field[Any], several: bool = False) -> Callable[[Any], Any]:
+def scoring_options(*left_out: str) -> Callable[[Function], Function]:
+    """Add the flags that say what a word is and what comes out.
+
+    The command gets ``scoring``, a :class:`ScoringOptions`. Options that mean nothing to it are left out by name.
+    """
+    return options_of(ScoringOptions, "scoring", *left_out)
+
+
+def models_options(default: Sequence[str] = (DEFAULT_MODEL,)) -> Callable[[Function], Function]:
+    """Add the flags of :func:`model_options` where several models may be named.
+
+    The command gets ``models``, a list of :class:`ModelOptions` that differ only in the model. With ``default=()`` the
+    list is empty unless a model is named.
+    """
+    shared = [name for name in ModelOptions.names() if name != "model"]
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            how_to_open = {name: values.pop(name) for name in shared}
+            models = [ModelOptions(model=model, **how_to_open) for model in values.pop("model")]
+            return function(models=models, **values)
+
+        flags = []
+        for field in fields(ModelOptions):
+            flags.append(_repeatable_flag(field, default) if field.name == "model" else _flag(field))
+        return with_options(cast("Function", command), flags)
+
+    return decorate
+
+
+def _flags(declared: Field[Any]) -> list[Callable[[Any], Any]]:
+    """Return the click options for a declared option: one, one for each further column, or none."""
+    if declared.name == "extras":
+        columns = _further_columns()
+        return [click.option(f"--{name}", is_flag=True, help=f"Add a column: {columns[name]}.") for name in columns]
+    if info_of(declared).flags is None:
+        return []
+    return [_flag(declared)]
+
+
+def _take_value(declared: Field[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Remove the value of a declared option from the values of the flags; return it by name, if it has a flag."""
+    if declared.name == "extras":
+        return {"extras": tuple(name for name in _further_columns() if values.pop(name))}
+    if info_of(declared).flags is None:
+        return {}
+    return {declared.name: values.pop(declared.name)}
+
+
+def _further_columns() -> Mapping[str, str]:
+    """Return the columns that are made on request, and what each holds."""
+    from wordprob.tables.schema import EXTRAS
+
+    return EXTRAS
+
+
+def _flag(declared: Field[Any]) -> Callable[[Any], Any]:
     """Return the click option for a declared option."""
     info = info_of(declared)
-    names = info.flags or (f"--{declared.name.replace('_', '-')}",)
-    default = declared.default if info.command_line_default is UNSET else info.command_line_default
     if isinstance(declared.default, bool):
-        return click.option(*names, declared.name, is_flag=True, help=info.help)
-    kind: Any = None
-    if info.choices:
-        kind = click.Choice(info.choices)
-    elif info.minimum is not None:
-        kind = click.IntRange(min=info.minimum)
+        return click.option(*_flag_names(declared), is_flag=True, help=info.help)
+    default = declared.default if info.command_line_default is UNSET else info.command_line_default
     return click.option(
-        *names,
-        declared.name,
-        type=kind,
-        multiple=several,
-        default=(default,) if several else default,
+        *_flag_names(declared),
+        type=_value_type(info),
+        default=default,
         show_default=default is not None,
-        help=info.help.removesuffix(".") + ("; may be repeated." if several else "."),
+        help=info.help,
     )
 
 
+def _repeatable_flag(declared: Field[Any], default: Sequence[str]) -> Callable[[Any], Any]:
+    """Return the click option for a declared option that may be given several times."""
+    info = info_of(declared)
+    return click.option(
+        *_flag_names(declared),
+        type=_value_type(info),
+        multiple=True,
+        default=tuple(default),
+        show_default=bool(default),
+        help=f"{info.help.removesuffix('.')}; may be repeated.",
+    )
+
+
+def _flag_names(declared: Field[Any]) -> tuple[str, ...]:
+    """Return the flags of an option, and the parameter that its value goes to."""
+    flags = info_of(declared).flags or (f"--{declared.name.replace('_', '-')}",)
+    return (*flags, declared.name)
+
+
+def _value_type(info: OptionInfo) -> Any:
+    """Return the click type that checks the values of an option; ``None`` for plain text."""
+    if info.choices:
+        return click.Choice(info.choices)
+    if info.minimum is not None:
+        return click.IntRange(min=info.minimum)
+    return None
+
+
+# --- flags that only commands have ------------------------------------------------------------------------------------
+
+
 def table_options(function: Function) -> Function:
-    """Add the options that say how a table holds its texts."""
+    """Add the flags that say how a table holds its texts."""
     return with_options(
         function,
         (
-            click.option("--input-format", help="text, csv, tsv, jsonl, parquet or xlsx; by the ending if not given."),
+            click.option(
+                "--input-format", help="text, csv, tsv, jsonl, parquet or xlsx; by default the file's ending."
+            ),
             click.option("--sheet", help="Sheet of an Excel file that has several."),
             click.option("--text-column", help="Column with a text on each row."),
             click.option("--word-column", help="Column with a word on each row."),
-            click.option("--group-by", help="Columns that tell which rows make a text: item,condition; or none."),
-            click.option("--space-after", help="Column of true/false: a space after the word; else always one."),
-            click.option("--per-word", is_flag=True, help="Texts on rows: return a row for each of their words."),
-            click.option("--sum-by", help="Words on rows: add up each region, named by this column."),
-            click.option("--prefix", default="", help="Put before the names of all new columns."),
-            click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark in CSV; as in the file."),
+            click.option("--group-by", help="Columns whose values identify a text, such as item,condition; or none."),
+            click.option(
+                "--space-after", help="Column of true/false: whether a space follows the word. Default: always."
+            ),
+            click.option("--per-word", is_flag=True, help="For texts on rows: return a row for each of their words."),
+            click.option("--sum-by", help="For words on rows: add up each region, named by this column."),
+            click.option("--prefix", default="", help="Prefix for the names of all new columns."),
+            click.option(
+                "--decimal", type=click.Choice([".", ","]), help="Decimal mark in CSV; by default the file's."
+            ),
         ),
     )
 
 
-def read_utf8(path: Path) -> str:
-    """Return a file's text, or standard input's for ``-``; or say on which line it is not UTF-8."""
-    from wordprob.tables.formats.encoding import decode
-
-    data, where = read_source(path)
-    return decode(data, where)[0]
+# --- text files -------------------------------------------------------------------------------------------------------
 
 
 def read_source(path: Path) -> tuple[bytes, str]:
-    """Return the bytes of a file, or of standard input for ``-``, and what to call it in messages."""
+    """Return the bytes of a file, or of standard input for ``-``, and the name of the source for messages."""
     from wordprob.tables.formats.encoding import read_bytes
 
     if str(path) == "-":
@@ -150,12 +209,19 @@ def read_source(path: Path) -> tuple[bytes, str]:
     return read_bytes(path), str(path)
 
 
+def read_utf8(path: Path) -> str:
+    """Return the text of a file, or of standard input for ``-``; raise if it is not UTF-8, with the line."""
+    from wordprob.tables.formats.encoding import decode
+
+    data, source = read_source(path)
+    return decode(data, source)[0]
+
+
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file: one text a line, blank ones kept; the newline at the end of the file adds none."""
+    """Return the lines of a file, one text each. Blank lines are kept; the last line break starts no further line."""
     text = read_utf8(path)
     if not text:
-        raise InputError(
-            f"{'standard input' if str(path) == '-' else path} is empty; it should have one text on each line."
-        )
+        source = "standard input" if str(path) == "-" else path
+        raise InputError(f"{source} is empty; it should have one text on each line.")
     lines = text.removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, scoring_options, table_options
-from wordprob.cli.output import check_destination, emit, keep_input, progress, say, sheet_output_options
-from wordprob.errors import InputError, OptionError, did_you_mean
+from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
+from wordprob.cli.word_lists import is_word_list, words_for
+from wordprob.errors import OptionError, did_you_mean
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.tables.files import check_output, write_whole
 from wordprob.tables.formats import FORMATS, format_of
@@ -17,38 +18,40 @@ from wordprob.tables.formats import FORMATS, format_of
 if TYPE_CHECKING:
     from wordprob.scoring.stimuli import Stimuli
 
-INPUTS = ("text", *FORMATS)
+INPUT_FORMATS = ("text", *FORMATS)
+
+TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by")
+"""Options that mean something for tables only."""
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--text", "texts", multiple=True, help="A text to score, instead of a file; may be repeated.")
-@click.option("--whole-file", is_flag=True, help="Take the file as one text, not one text a line.")
-@scoring_options("unit")
+@click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
+@scoring_options()
 @table_options
-@sheet_output_options
-@click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary by text here (TSV).")
-@models_options
+@table_output_options
+@click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
+@models_options()
 @click.option("--shape", default="long", show_default=True, help="Several models: long (a column says which) or wide.")
 def score(
     file: Path | None,
     texts: tuple[str, ...],
     whole_file: bool,
     scoring: ScoringOptions,
-    unit: str,
     output: Path | None,
     format_: str | None,
     texts_output: Path | None,
     force: bool,
     models: list[ModelOptions],
     shape: str,
-    **options: Any,
+    **table_layout: Any,
 ) -> None:
     """Compute the surprisal of every word.
 
     FILE is a text file with one text on each line, or a table (.csv, .tsv, .jsonl, .parquet, .xlsx); - is standard
-    input. A table has a text on each row or a word on each row, and comes back with the same rows and new columns.
-    Without -o, a table is shown on a terminal; into a pipe goes the format that came in, or TSV.
+    input. A table has a text or a word on each row, and is returned with the same rows and new columns. Without -o, the
+    result is printed as a table on a terminal; in a pipe it has the format of the input, or TSV.
 
     \b
     Examples:
@@ -63,9 +66,9 @@ def score(
       wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o wide.csv
       echo "She saw the mark." | wordprob score - --format csv
 
-    list:FILE gives the words themselves: one a line, a blank line between texts.
+    list:FILE gives the words themselves: one per line, with a blank line between texts.
     """
-    stimuli = _stimuli(file, texts, whole_file, str(scoring.words), options)
+    stimuli = _read(file, texts, whole_file, str(scoring.words), table_layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(file, output, texts_output)
     if texts_output is not None:
@@ -75,79 +78,73 @@ def score(
 
     names = [model.model for model in models]
     stimuli.check_columns(check_models(names), shape, extras=scoring.extras)
-    say(stimuli.describe(), stimuli.warnings())
-    with progress(len(stimuli.layout.texts) * len(models)) as shown:
-        opening = {name: value for name, value in models[0].to_dict().items() if name != "model"}
+    inform(stimuli.describe())
+    warn(stimuli.warnings())
+    how_to_open = models[0].to_dict()
+    del how_to_open["model"]
+    with progress(len(stimuli.layout.texts) * len(models)) as advance:
         scored = stimuli.score(
             names,
             shape=shape,
-            unit=unit,
-            load_options=opening,
+            unit=scoring.unit,
+            load_options=how_to_open,
             extras=scoring.extras,
             min_context=scoring.min_context,
             readers=scoring.readers,
-            progress=shown,
+            progress=advance,
         )
     emit(scored, output, format_, force)
     if texts_output is not None:
         summary = scored.texts().to_csv(sep="\t", index=False, lineterminator="\n")
-        write_whole(texts_output, lambda aside: aside.write_text(summary, encoding="utf-8"))
+        write_whole(texts_output, lambda path: path.write_text(summary, encoding="utf-8"))
 
 
-def _stimuli(
-    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]
+def _read(
+    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, table_layout: dict[str, Any]
 ) -> Stimuli:
-    """Read what is to be scored, and check it as far as that goes without a model."""
-    from wordprob.scoring.stimuli import read_stimuli, stimuli_from_texts
-
+    """Read the texts or the table, and check them as far as that is possible without a model."""
     if (file is None) == (not texts):
-        raise click.UsageError('give a FILE or --text, one of them: wordprob score --text "She saw the mark."')
-    format_ = _input_format(file, options["input_format"], whole_file)
-    asked = {
-        name: options[name]
-        for name in ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by")
-        if options[name]
-    }
+        raise click.UsageError('give either FILE or --text: wordprob score --text "She saw the mark."')
+    format_ = _input_format(file, table_layout["input_format"], whole_file)
+    chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
     if format_ == "text":
-        if asked:
-            given = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
-            raise click.UsageError(f"{given}: for tables only; say --input-format csv if this is one.")
-        found = list(texts) if file is None else [read_utf8(file)] if whole_file else read_lines(file)
-        return stimuli_from_texts(found, _words(words, found), options["prefix"])
-    if words.startswith("list:"):
+        if chosen:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
+        return _read_texts(file, texts, whole_file, words, table_layout["prefix"])
+    return _read_table(Path(str(file)), format_, words, {**chosen, "prefix": table_layout["prefix"]})
+
+
+def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, prefix: str) -> Stimuli:
+    from wordprob.scoring.stimuli import stimuli_from_texts
+
+    if file is None:
+        given = list(texts)
+    elif whole_file:
+        given = [read_utf8(file)]
+    else:
+        given = read_lines(file)
+    return stimuli_from_texts(given, words_for(words, given), prefix)
+
+
+def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:
+    from wordprob.scoring.stimuli import read_stimuli
+
+    if is_word_list(words):
         raise OptionError("--words list:FILE is for plain texts; a table gives its words with --word-column.")
-    data, name = read_source(Path(str(file)))
-    return read_stimuli(data, input_format=format_, name=name, words=words, prefix=options["prefix"], **asked)
+    data, name = read_source(file)
+    return read_stimuli(data, input_format=format_, name=name, words=words, **table_layout)
 
 
 def _input_format(file: Path | None, chosen: str | None, whole_file: bool) -> str:
-    if chosen is not None and chosen not in INPUTS:
-        raise OptionError(f"no format is called '{chosen}'. {did_you_mean(chosen, INPUTS)}")
-    found = chosen or (format_of(file) if file is not None and str(file) != "-" else None) or "text"
-    if whole_file and found != "text":
-        if chosen is None:
-            return "text"
-        raise click.UsageError(f"--whole-file is for texts, not for {found}.")
-    return found
-
-
-def _words(words: str, texts: list[str]) -> str | list[list[str]]:
-    from wordprob.core.words import define
-
-    if not words.startswith("list:"):
-        define(words)
-        return words
-    blocks: list[list[str]] = [[]]
-    for line in read_lines(Path(words.removeprefix("list:"))):
-        if line.strip():
-            blocks[-1].append(line)
-        elif blocks[-1]:
-            blocks.append([])
-    lists = iter(block for block in blocks if block)
-    found = [next(lists, None) if text.strip() else [] for text in texts]
-    if None in found or next(lists, None) is not None:
-        raise InputError(
-            f"{sum(bool(t.strip()) for t in texts)} texts that are not blank but {sum(map(bool, blocks))} lists of "
-            f"words in {words.removeprefix('list:')}; put one word on each line and a blank line between texts."
-        )
-    return [block or [] for block in found]
+    """Return the format of the input: the one specified, the one of the file's ending, or plain text."""
+    if chosen is not None and chosen not in INPUT_FORMATS:
+        raise OptionError(f"no format is called '{chosen}'. {did_you_mean(chosen, INPUT_FORMATS)}")
+    if chosen is None and whole_file:
+        return "text"
+    format_ = chosen
+    if format_ is None and file is not None and str(file) != "-":
+        format_ = format_of(file)
+    if whole_file and format_ != "text":
+        raise click.UsageError(f"--whole-file is for texts, not for {format_}.")
+    return format_ or "text"

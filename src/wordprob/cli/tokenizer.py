@@ -1,15 +1,28 @@
-"""``wordprob tokenizer``: what a tokeniser does with words."""
+"""``wordprob tokenizer``: how a tokeniser writes words."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wordprob.core.atoms import Atoms, atoms_of
 from wordprob.core.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from wordprob.models.protocol import Tokenizer
+
+EXAMPLE_TEXT = "She saw the mark. It's the marker's?"
+EXAMPLE_TOKENS = 6
+"""Tokens of each atom that are shown."""
+
+FAMILIES = {
+    "bow": "beginning-of-word: white space goes into the token after it",
+    "eow": "end-of-word: white space, or a mark, goes into the token before it",
+    "none": "tokens hold no white space",
+}
 
 
 @click.command()
@@ -19,9 +32,10 @@ from wordprob.core.vocabulary import Vocabulary
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the tokeniser.")
 def tokenizer(source: str, words: str, bos: str | None, as_json: bool, trust_remote_code: bool) -> None:
-    """Show how a tokeniser marks words, and how its vocabulary falls into atoms.
+    """Show how a tokeniser marks words, and the atoms of its vocabulary.
 
-    SOURCE is a directory, a short name, a hub id or a .gguf file. No model is loaded.
+    SOURCE is a directory, a short name, a hub id or a .gguf file. No model is loaded. An atom is a class of tokens that
+    begin alike, such as those that begin with white space.
 
     \b
     Examples:
@@ -32,61 +46,67 @@ def tokenizer(source: str, words: str, bos: str | None, as_json: bool, trust_rem
     from wordprob.models.registry import open_tokenizer
 
     opened = open_tokenizer(source, bos=bos, trust_remote_code=trust_remote_code)
-    found = opened.vocabulary
-    atoms = atoms_of(found, define(words))
+    atoms = atoms_of(opened.vocabulary, define(words))
     if as_json:
-        click.echo(json.dumps(_facts(found, atoms), indent=1, ensure_ascii=False))
-    else:
-        _show(source, found, atoms, words, opened)
+        click.echo(json.dumps(_facts(opened.vocabulary, atoms), indent=1, ensure_ascii=False))
+        return
+    _print_facts(source, opened)
+    _print_atoms(opened.vocabulary, atoms, words)
 
 
-def _facts(found: Vocabulary, atoms: Atoms) -> dict[str, Any]:
+def _facts(vocabulary: Vocabulary, atoms: Atoms) -> dict[str, Any]:
     return {
-        "family": found.family,
-        "convention": found.convention,
-        "first_word_marked": found.first_word_marked,
-        "marks_are_spaces": found.mark_is_space,
-        "lossy": found.lossy,
-        "vocabulary": found.size,
+        "family": vocabulary.family,
+        "convention": vocabulary.convention,
+        "first_word_marked": vocabulary.first_word_marked,
+        "marks_are_spaces": vocabulary.mark_is_space,
+        "lossy": vocabulary.lossy,
+        "vocabulary": vocabulary.size,
         "atoms": atoms.sizes(),
-        "start": None if found.start is None else found.tokens[found.start],
-        "end": [found.tokens[i] for i in found.ends],
-        "fingerprint": found.fingerprint,
+        "start": _start_token(vocabulary),
+        "end": _end_tokens(vocabulary),
+        "fingerprint": vocabulary.fingerprint,
     }
 
 
-FAMILIES = {
-    "bow": "beginning-of-word: white space goes into the token after it",
-    "eow": "end-of-word: white space, or a mark, goes into the token before it",
-    "none": "tokens hold no white space",
-}
+def _start_token(vocabulary: Vocabulary) -> str | None:
+    return None if vocabulary.start is None else vocabulary.tokens[vocabulary.start]
 
 
-def _show(source: str, found: Vocabulary, atoms: Atoms, words: str, opened: Any) -> None:
-    facts = _facts(found, atoms)
-    lines = {
+def _end_tokens(vocabulary: Vocabulary) -> list[str]:
+    return [vocabulary.tokens[i] for i in vocabulary.ends]
+
+
+def _print_facts(source: str, opened: Tokenizer) -> None:
+    vocabulary = opened.vocabulary
+    example = [vocabulary.tokens[i] for i in opened.encode([EXAMPLE_TEXT])[0].ids.tolist()]
+    no_start = "none: the first word of a text has no value unless --bos names a token"
+    no_end = "none: the end of a text has no probability"
+    facts = {
         "tokeniser": Path(source).name,
-        "family": f"{found.family} ({FAMILIES[found.family]})",
-        "pieces": found.convention,
-        "first word": "marked like the others" if found.first_word_marked else "not marked",
-        "text": "rewritten (lower-cased, spaces dropped or the like)" if found.lossy else "kept byte by byte",
-        "start": facts["start"] or "none: the first word of a text has no value unless --bos names a token",
-        "end": " ".join(facts["end"]) or "none: the end of a text has no probability",
-        "vocabulary": f"{found.size:,}",
+        "family": f"{vocabulary.family} ({FAMILIES[vocabulary.family]})",
+        "pieces": vocabulary.convention,
+        "first word": "marked like the others" if vocabulary.first_word_marked else "not marked",
+        "text": "rewritten (lower-cased, spaces dropped or the like)" if vocabulary.lossy else "kept byte by byte",
+        "start": _start_token(vocabulary) or no_start,
+        "end": " ".join(_end_tokens(vocabulary)) or no_end,
+        "vocabulary": f"{vocabulary.size:,}",
+        "example": " ".join(example),
     }
-    for key, value in lines.items():
-        click.echo(f"{key:12}{value}")
-    example = "She saw the mark. It's the marker's?"
-    ids = opened.encode([example])[0].ids.tolist()
-    click.echo(f"{'example':12}{' '.join(found.tokens[i] for i in ids)}")
+    for name, value in facts.items():
+        click.echo(f"{name:12}{value}")
+
+
+def _print_atoms(vocabulary: Vocabulary, atoms: Atoms, words: str) -> None:
     click.echo(f"\natoms for --words {words}: what a token begins with")
-    for k, (label, size) in enumerate(atoms.sizes().items()):
+    for number, (label, size) in enumerate(atoms.sizes().items()):
         if size:
-            click.echo(f"  {label:14}{size:>8,}  {_examples(found, atoms, k)}")
+            click.echo(f"  {label:14}{size:>8,}  {_example_tokens(vocabulary, atoms, number)}")
 
 
-def _examples(found: Vocabulary, atoms: Atoms, k: int, count: int = 6) -> str:
+def _example_tokens(vocabulary: Vocabulary, atoms: Atoms, number: int) -> str:
     """Return some tokens of an atom, the shortest first."""
-    members = [i for i in (atoms.atom_of_token == k).nonzero()[0].tolist() if i < found.size]
-    chosen = sorted(members, key=lambda i: (len(found.tokens[i]), i))[:count]
-    return " ".join(repr(found.tokens[i]) for i in chosen)
+    # A model's output may have more rows than the vocabulary has tokens; those rows have an atom too, but no text.
+    ids = [i for i in (atoms.atom_of_token == number).nonzero()[0].tolist() if i < vocabulary.size]
+    ids.sort(key=lambda i: (len(vocabulary.tokens[i]), i))
+    return " ".join(repr(vocabulary.tokens[i]) for i in ids[:EXAMPLE_TOKENS])
