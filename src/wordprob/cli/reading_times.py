@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wordprob.cli.messages import to_flags
 from wordprob.cli.options import models_options, options_of, scoring_options
 from wordprob.cli.studies import check_study_packages, progress_bars
 from wordprob.options import ModelOptions, ScoringOptions
@@ -20,7 +21,7 @@ def _list_corpora(context: click.Context, _: click.Parameter, requested: bool) -
     if requested and not context.resilient_parsing:
         from wordprob import corpora
 
-        click.echo(corpora.describe())
+        click.echo(to_flags(corpora.describe(), context.command))
         context.exit()
 
 
