@@ -174,13 +174,13 @@ def test_texts_that_differ_from_the_words_are_refused(study: Path, frequencies: 
         ((SMALL, "--skipped", "missing"), OptionError, "`skipped` is about participants.* `participant`"),
         ((SMALL, "--position-column", "freq"), InputError, r"'freq' should count the words, but holds row 1: '"),
         ((SMALL, "--data-dir", "."), OptionError, "`data_dir` is the folder of corpora"),
-        ((SMALL, "--texts", "t.txt"), OptionError, "`texts` are for a model"),
+        ((SMALL, "--texts", "t.txt"), OptionError, "`texts` are for a `model`"),
         ((SMALL, "--size", "big"), OptionError, "write it as my-model=125"),
         ((SMALL, "--folds", "nowhere.tsv"), InputError, "no such file: nowhere.tsv"),
         (("nowhere.tsv",), InputError, "no such file"),
         (("--corpus", "povo"), OptionError, "Did you mean provo"),
         (("--corpus", "dundee", "--model", "exact:bow"), DownloadError, "`data_dir`"),
-        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals: name a model"),
+        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals: specify a `model`"),
         (("--corpus", "provo", "--outliers", "2"), OptionError, "`outliers` is about.*, but provo holds means"),
         (("--corpus", "provo", "--time-column", "rt"), OptionError, "`time_column` is about tables"),
         (("--corpus", "provo", "small.tsv"), UsageError, "TABLES or --corpus"),
@@ -268,7 +268,7 @@ def test_texts_from_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "texts need a model"),
+        ((), "texts need a `model`"),
         (("--model", "exact:bow", "--keep", "some"), "not one of 'alphabetic', 'all'"),
         (("--model", "exact:bow", "--min-count", "50", "--frequencies", "unigrams.csv"), "`min_count`"),
         (("--model", "exact:bow", "--frequencies", "corpus.txt"), "another part of the corpus"),
@@ -320,7 +320,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_reading_times_from_python_gives_the_commands_files(study: Path, frequencies: Path, tmp_path: Path) -> None:
     run(
         reading_times, study, *STUDY, "--frequencies", frequencies, "--baseline", "time ~ word_len",
-        "--model", "exact:bow", "--model", "exact:eow", "--readers", 0, "--size", "exact:bow=5", "-o", tmp_path / "command",
+        "--model", "exact:bow", "--model", "exact:eow", "--readers", 0, "--size", "exact:bow=5",
+        "-o", tmp_path / "command",
     )  # fmt: skip
     result = studies.reading_times(
         study,
@@ -437,8 +438,8 @@ def test_options_of_models_and_scoring_reach_the_model(
 
     monkeypatch.setattr(loading, "open_model", record_opening)
     monkeypatch.setattr(Scorer, "score", record_scoring)
-    model = ("--model", "exact:bow", "--bos", "none", "--device", "cpu", "--dtype", "float32", "--compile", "--revision",
-             "v1", "--trust-remote-code", "--min-context", 2, "--readers", 0)  # fmt: skip
+    model = ("--model", "exact:bow", "--bos", "none", "--device", "cpu", "--dtype", "float32", "--compile",
+             "--revision", "v1", "--trust-remote-code", "--min-context", 2, "--readers", 0)  # fmt: skip
     inputs = (study, *STUDY, "--baseline", "time ~ word_len") if command is reading_times else (texts, "--min-count", 1)
     run(command, *inputs, "--frequencies", frequencies, *model, "-o", tmp_path / "results")
     expected = {"bos": "none", "device": "cpu", "dtype": "float32", "compile": True, "revision": "v1",

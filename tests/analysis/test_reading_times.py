@@ -24,8 +24,8 @@ CORPORA = ("brown", "natural_stories", "provo")
 MODELS = ("gpt2-small", "pythia-70m", "pythia-14b")
 
 # Tolerances. Everything is float64, with a rounding of 1.1e-16. Least squares by QR multiplies it by the number of
-# columns, at most 17, and by their condition when all are scaled to one length (QR does not depend on units), at most 70
-# on these tables: 17 × 70 × 1.1e-16 = 1.3e-13, relative to the largest coefficient, in whatever order a machine adds up.
+# columns, at most 17, and by their condition when all are scaled to one length (QR does not depend on units), at most
+# 70 on these tables: 17 × 70 × 1.1e-16 = 1.3e-13, relative to the largest coefficient, in any order of sums.
 LLH_TOLERANCE = 1e-11
 """Nats. Δ is a difference of two log-likelihoods of about 6 nats each: 2 × 6 × 1.3e-13 = 1.6e-12."""
 

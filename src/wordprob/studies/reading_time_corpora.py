@@ -60,7 +60,7 @@ def _check_compatible(chosen: Sequence[Corpus], options: ReadingTimesOptions, to
     """Raise, before anything is fetched, if these corpora cannot be used as asked."""
     unscored = [corpus.name for corpus in chosen if corpus.participants]
     if unscored and not to_score:
-        raise OptionError(f"{unscored[0]} comes without surprisals: name a model that scores its texts.")
+        raise OptionError(f"{unscored[0]} comes without surprisals: specify a `model` that scores its texts.")
     averaged = [corpus.name for corpus in chosen if not corpus.participants]
     ignored = {"outliers", "skipped"} & set(changed(options))
     if ignored and averaged:

@@ -126,7 +126,7 @@ def _check_inputs(
     """Raise if inputs and options contradict one another, or if an option would be ignored."""
     given = changed(options)
     if bool(tables) == bool(corpora):
-        raise OptionError("specify either `tables` or `corpora`, and not both.")
+        raise OptionError("specify either `tables` or `corpora`, and not both; for example the corpus provo.")
     if options.fold_files and options.fold_column:
         raise OptionError("specify `fold_files` or `fold_column`, and not both.")
     for name in TABLE_OPTIONS:
@@ -135,10 +135,10 @@ def _check_inputs(
     if tables and options.data_dir:
         raise OptionError("`data_dir` is the folder of corpora; name the files in it as `tables`.")
     if options.texts and not models:
-        raise OptionError("`texts` are for a model to score; name one.")
+        raise OptionError("`texts` are for a `model` to score; specify one.")
     for name in PARTICIPANT_OPTIONS:
         if tables and not options.participant and name in given:
-            raise OptionError(f"`{name}` is about participants' times; name their column with `participant`.")
+            raise OptionError(f"`{name}` is about participants' times; specify their column as `participant`.")
 
 
 def _protocol(options: ReadingTimesOptions) -> ReadingTimesProtocol:

@@ -166,7 +166,7 @@ def _files(sources: Sequence[str]) -> _SourceFiles:
 def _aggregate(paths: Sequence[Path], word_filter: WordFilter) -> dict[str, TypeSums]:
     unscored = [path.name for path in paths if path.suffix in (".txt", ".gz")]
     if unscored:
-        raise InputError(f"{', '.join(unscored)}: texts need a model to score them; without one, give scored tables.")
+        raise InputError(f"{', '.join(unscored)}: texts need a `model` to score them; without one, give scored tables.")
     return aggregate(paths, word_filter)
 
 
