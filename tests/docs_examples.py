@@ -82,6 +82,7 @@ def files(folder):
     shutil.copy(SMALL, folder / "brown-gpt2-small.tsv")
     shutil.copy(ROOT / "examples/study/reading_times.csv", folder / "study.csv")
     (folder / "path/to/directory").mkdir(parents=True)
+    (folder / "stories15M").mkdir()
     (folder / "path/to/model.gguf").touch()
     (folder / "corpus").mkdir()
     for name in ("corpus.parquet", "corpus/part.parquet"):
