@@ -59,7 +59,10 @@ def tokenizer_of():
     return opener
 
 
-# --- a real browser and a real server -------------------------------------------------------------------------------
+# --- a real browser and a real server ---------------------------------------------------------------------------------
+
+BROWSER_TIMEOUT_MILLISECONDS = 300_000
+"""How long a page may take before a test gives up on it: long, so that no test depends on the machine's pace."""
 
 
 @pytest.fixture(scope="session")
@@ -77,17 +80,19 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Open an address in a page of its own; what the page asks for, and what goes wrong in it, is kept."""
+    """Open an address in a browser context of its own; the page records its requests and its errors."""
     contexts = []
 
     def opener(url: str, width: int = 1100, **options):
         context = browser.new_context(viewport={"width": width, "height": 844}, **options)
+        context.set_default_timeout(BROWSER_TIMEOUT_MILLISECONDS)
         contexts.append(context)
         page = context.new_page()
-        page.asked, page.problems = [], []
-        page.on("request", lambda request: page.asked.append(request.url))
+        page.requested_urls = []
+        page.problems = []
+        page.on("request", lambda request: page.requested_urls.append(request.url))
         page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda line: page.problems.append(line.text) if line.type == "error" else None)
         page.on("dialog", lambda dialog: (page.problems.append(dialog.message), dialog.dismiss()))
         page.goto(url)
         return page
@@ -105,25 +110,28 @@ def start_server():
 
     import uvicorn
 
+    from wordprob.options import ModelOptions
     from wordprob.server import ServerSettings, create_app
     from wordprob.server.job_queue import ScoringQueue
     from wordprob.server.run import address, listen
 
     running = []
 
-    def starter(desk_class=ScoringQueue, **limits) -> str:
-        settings = ServerSettings(**{"models": {"exact:bow": "exact:bow", "exact:eow": "exact:eow"}, **limits})
-        desk, listening = desk_class(settings), listen("127.0.0.1", 0)
-        desk.load(settings.default)
-        server = uvicorn.Server(uvicorn.Config(create_app(settings, desk), log_level="critical"))
+    def starter(queue_class=ScoringQueue, **limits) -> str:
+        models = {name: ModelOptions(model=name) for name in ("exact:bow", "exact:eow")}
+        settings = ServerSettings(models, **limits)
+        queue = queue_class(settings)
+        queue.load(settings.default_model)
+        listening = listen("127.0.0.1", 0)
+        server = uvicorn.Server(uvicorn.Config(create_app(settings, queue), log_level="critical"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        running.append((server, thread, desk, listening))
+        running.append((server, thread, queue, listening))
         return address(listening)
 
     yield starter
-    for server, thread, desk, listening in running:
+    for server, thread, queue, listening in running:
         server.should_exit = True
         thread.join()
-        desk.close()
+        queue.close()
         listening.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from itertools import pairwise
 
@@ -11,16 +12,19 @@ from hypothesis import strategies as st
 
 from wordprob.core.text import Document, TextBatch
 from wordprob.core.words import (
+    CACHED_DEFINITIONS,
+    CHARACTER_CLASSES,
     CONTINUES,
     END,
-    KINDS,
     SPACE,
+    CharacterClassDefinition,
     Punctuation,
     Regex,
     Whitespace,
+    character_class,
     define,
-    kind,
     locate,
+    register_definition,
     rule_for,
     usually_spaced,
 )
@@ -85,14 +89,14 @@ def test_offsets_slice_the_word_out_and_nothing_overlaps(rule, text):
 def test_segments_end_where_the_rule_says(rule, text):
     """The two jobs of a definition agree: a word ends exactly where what follows is a boundary for it."""
     for word in rule.segment(text):
-        following = kind(text[word.end]) if word.end < len(text) else END
+        following = character_class(text[word.end]) if word.end < len(text) else END
         assert rule.boundaries(text[: word.start], word.text, [following])
         for i in range(1, len(word.text)):
-            assert not rule.boundaries(text[: word.start], word.text[:i], [kind(word.text[i])])
+            assert not rule.boundaries(text[: word.start], word.text[:i], [character_class(word.text[i])])
 
 
 def test_after_an_opening_mark_any_letter_starts_a_word():
-    labels = [*KINDS, END]
+    labels = [*CHARACTER_CLASSES, END]
     assert "letter" in Punctuation().boundaries("", "¿", labels)
     assert "letter" not in Punctuation().boundaries("", "word", labels)
     assert "letter" in Punctuation().boundaries(" ", "'", labels)
@@ -101,7 +105,7 @@ def test_after_an_opening_mark_any_letter_starts_a_word():
 
 
 def test_runs_go_on_with_their_like_only():
-    after = Punctuation().boundaries("", "..", [*KINDS, END])
+    after = Punctuation().boundaries("", "..", [*CHARACTER_CLASSES, END])
     assert "full stop" not in after
     assert {"hyphen", "letter", SPACE, END} <= after
     assert CONTINUES not in after
@@ -171,15 +175,59 @@ HARD = st.text(st.sampled_from(list("ab'’.-!? \n\t1¿(»\u0301\u200d\u00a0中,
 
 @pytest.mark.parametrize("rule", [Whitespace(), Punctuation(), Regex(r"\w+|\S")], ids=lambda rule: rule.name)
 @given(texts=st.lists(HARD, max_size=4))
-def test_a_page_is_cut_as_its_texts_are(rule, texts):
-    """The fast path over a page, against the readable twin text by text."""
-    page = TextBatch([Document(n, text) for n, text in enumerate(texts)])
-    starts, ends = rule.spans(page)
-    begins = page.begins.tolist()
+def test_a_batch_is_segmented_like_its_texts(rule, texts):
+    """The fast path over a batch, against the readable twin text by text."""
+    batch = TextBatch([Document(n, text) for n, text in enumerate(texts)])
+    starts, ends = rule.spans(batch)
+    begins = batch.text_starts.tolist()
     wanted = [(b + w.start, b + w.end) for text, b in zip(texts, begins, strict=False) for w in rule.segment(text)]
     assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == wanted
     labels = [*dict.fromkeys(rule.label(char) for char in "a'.-!? ¿(,"), END]
     seen = {}
-    for (a, b), group in zip(wanted, rule.groups(page, starts, ends).tolist(), strict=True):
-        found = rule.boundaries(page.text[max(0, a - 64) : a], page.text[a:b], labels)
-        assert seen.setdefault(group, found) == found, "words of one group are ended by the same"
+    for (a, b), group in zip(wanted, rule.boundary_groups(batch, starts, ends).tolist(), strict=True):
+        found = rule.boundaries(batch.text[max(0, a - 64) : a], batch.text[a:b], labels)
+        assert seen.setdefault(group, found) == found, "the same continuations end all words of a group"
+
+
+class Hyphens(CharacterClassDefinition):
+    """A definition with nothing but its rule: hyphens are words of their own."""
+
+    name = "hyphens"
+
+    def ends_word(self, left, word, following):
+        return following in (SPACE, END, "hyphen") or word.endswith("-")
+
+
+@given(texts=st.lists(HARD, max_size=4))
+def test_a_definition_needs_only_its_rule(texts):
+    rule = Hyphens()
+    assert texts_of(rule, "a well-known word") == ["a", "well", "-", "known", "word"]
+    batch = TextBatch([Document(n, text) for n, text in enumerate(texts)])
+    starts, ends = rule.spans(batch)
+    for start, end, group in zip(starts, ends, rule.boundary_groups(batch, starts, ends), strict=True):
+        assert batch.text[start:end].strip()
+        assert group >= 0
+
+
+def test_definitions_are_registered_by_name():
+    register_definition("test-hyphens", lambda argument: Hyphens())
+    assert define("test-hyphens").segment("x-y")[1].text == "-"
+    assert define(Hyphens()).name == "hyphens", "an object is taken as it is"
+    with pytest.raises(OptionError):
+        define("whitespace:x")
+
+
+def test_the_same_name_gives_the_same_definition_and_only_some_are_kept():
+    assert define(r"regex:\w+") is define(r"regex:\w+")
+    first = define("regex:a0+")
+    for n in range(1, 2 * CACHED_DEFINITIONS):
+        define(f"regex:a{n}+")
+    assert define("regex:a0+") is not first
+
+
+def test_a_pattern_keeps_its_labels_in_another_process():
+    rule = Regex(r"[\w']+")
+    labels = [rule.label(opening) for opening in ("s", "'s", " a", ".", "\n")]
+    copy = pickle.loads(pickle.dumps(rule))
+    assert copy.boundaries("", "dog", labels) == rule.boundaries("", "dog", labels) != frozenset()
+    assert [copy.label(opening) for opening in ("s", "'s", " a", ".", "\n")] == labels

@@ -58,7 +58,10 @@ class Channel:
 
     def poll(self, timeout_seconds: float | None) -> bool:
         """Wait until something arrives or the other end closes; return False if neither happens in time."""
-        readable, _, _ = select([self._socket], [], [], timeout_seconds)
+        try:
+            readable, _, _ = select([self._socket], [], [], timeout_seconds)
+        except ValueError:  # another thread closed this end just before: it has no descriptor any more
+            raise EOFError from None
         return bool(readable)
 
     def fileno(self) -> int:

@@ -1,4 +1,4 @@
-"""The colour scales: even to the eye, safe for the colour-blind, and readable."""
+"""The colour scales: even steps, safe for colour-blind readers, and readable text on them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
 def lab(scale, theme, blindness="none"):
-    """CIELAB, another space than the one the scales were made in."""
-    linear = np.array([colours._linear(c) for c in scale(theme)]) @ np.array(BLINDNESS[blindness]).T
+    """Return a scale in CIELAB, which is not the space that it was made in."""
+    linear = np.array([colours.linear_rgb(c) for c in scale(theme)]) @ np.array(BLINDNESS[blindness]).T
     t = (np.clip(linear, 0, 1) @ XYZ.T) / WHITE
     f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
     return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
@@ -47,11 +47,11 @@ def test_lightness_alone_tells_the_order(theme, blindness):
 @pytest.mark.parametrize("blindness", BLINDNESS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_sides_of_the_difference_can_be_told_apart(theme, blindness):
-    found = lab(colours.diverging, theme, blindness)
+    points = lab(colours.diverging, theme, blindness)
     middle = colours.STEPS // 2
     for k in range(4, middle + 1):
-        assert np.linalg.norm(found[middle - k] - found[middle + k]) > 25
-    outward = np.diff(found[:, 0]) * (-1 if theme == "light" else 1)
+        assert np.linalg.norm(points[middle - k] - points[middle + k]) > 25
+    outward = np.diff(points[:, 0]) * (-1 if theme == "light" else 1)
     assert (outward[:middle] < 0).all()
     assert (outward[middle:] > 0).all(), "the middle is next to the page, the ends stand out"
 

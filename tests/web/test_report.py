@@ -41,26 +41,26 @@ def run(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
 
 
 def test_the_payload_holds_the_table(table):
-    found = payload(table)
+    data = payload(table)
     frame = table.to_pandas()
-    assert found["unit"] == "bits"
-    assert found["metadata"] == table.metadata
-    assert found["columns"]["word"] == frame["word"].tolist()
-    assert found["columns"]["text"] == ["0", "0", "0", "0", "1", "1"]
-    assert found["columns"]["surprisal"] == pytest.approx(frame["surprisal"], abs=1e-4)
-    assert {len(column) for column in found["columns"].values()} == {len(frame)}
+    assert data["unit"] == "bits"
+    assert data["metadata"] == table.metadata
+    assert data["columns"]["word"] == frame["word"].tolist()
+    assert data["columns"]["text"] == ["0", "0", "0", "0", "1", "1"]
+    assert data["columns"]["surprisal"] == pytest.approx(frame["surprisal"], abs=1e-4)
+    assert {len(column) for column in data["columns"].values()} == {len(frame)}
 
 
 def test_what_is_missing_or_infinite_is_null():
     frame = pd.DataFrame({"word": list("abc"), "surprisal": [1.23456, np.nan, np.inf], "note": ["", "why", None]})
-    found = payload(WordTable(frame, pd.DataFrame(), {"unit": "nats"}))["columns"]
-    assert found["surprisal"] == [1.2346, None, None]
-    assert found["note"] == ["", "why", ""]
-    assert found["text"] == ["", "", ""], "without text_id all rows are one text"
-    assert "surprisal_naive" not in found, "what is not there is not made up"
+    columns = payload(WordTable(frame, pd.DataFrame(), {"unit": "nats"}))["columns"]
+    assert columns["surprisal"] == [1.2346, None, None]
+    assert columns["note"] == ["", "why", ""]
+    assert columns["text"] == ["", "", ""], "without text_id all rows are one text"
+    assert "surprisal_naive" not in columns, "what is not there is not made up"
 
 
-def test_a_table_of_ones_own_names():
+def test_columns_with_other_names_can_be_specified():
     frame = pd.DataFrame(
         {
             "Wort": ["a", "b"],
@@ -70,38 +70,38 @@ def test_a_table_of_ones_own_names():
             "surprisal": ["?", "!"],
         }
     )
-    own = WordTable(frame, pd.DataFrame(), {})
-    found = payload(own, word_column="Wort", prefix="wp_", group_by=["item", "condition"])["columns"]
-    assert found["word"] == ["a", "b"]
-    assert found["surprisal"] == [1, 2]
-    assert found["text"] == ["1 · x", "2 · y"]
+    table = WordTable(frame, pd.DataFrame(), {})
+    columns = payload(table, word_column="Wort", prefix="wp_", group_by=["item", "condition"])["columns"]
+    assert columns["word"] == ["a", "b"]
+    assert columns["surprisal"] == [1, 2]
+    assert columns["text"] == ["1 · x", "2 · y"]
 
 
 def test_the_metadata_says_which_columns_hold_what():
     frame = pd.DataFrame(
         {"Wort": ["a", "b", "."], "item": [1, 1, 2], "s_surprisal": ["1.5", "NA", ""], "gap": ["TRUE", "no", "yes"]}
     )
-    noted = {"word_column": "Wort", "prefix": "s_", "group_by": "item", "space_after": "gap", "unit": "bits"}
-    found = payload(WordTable(frame, pd.DataFrame(), noted))["columns"]
-    assert found["word"] == ["a", "b", "."]
-    assert found["text"] == ["1", "1", "2"]
-    assert found["surprisal"] == [1.5, None, None]
-    assert found["space"] == [True, False, True]
+    metadata = {"word_column": "Wort", "prefix": "s_", "group_by": "item", "space_after": "gap", "unit": "bits"}
+    columns = payload(WordTable(frame, pd.DataFrame(), metadata))["columns"]
+    assert columns["word"] == ["a", "b", "."]
+    assert columns["text"] == ["1", "1", "2"]
+    assert columns["surprisal"] == [1.5, None, None]
+    assert columns["space"] == [True, False, True]
 
 
-def test_models_side_by_side_become_a_choice():
+def test_a_wide_table_becomes_a_choice_of_model():
     frame = pd.DataFrame(
         {"word": ["a", "b"], "surprisal_m/1": [1.0, 2.0], "note_m/1": ["", "n"], "surprisal_m-2": [3.0, 4.0], "rt": 0}
     )
-    about = {"unit": "bits", "models": {"m/1": {"dtype": "x"}, "m-2": {}}}
-    found = payload(WordTable(frame, pd.DataFrame(), about))["columns"]
-    assert found["model"] == ["m/1", "m/1", "m-2", "m-2"]
-    assert found["word"] == ["a", "b", "a", "b"]
-    assert found["surprisal"] == [1, 2, 3, 4]
-    assert found["note"] == ["", "n", "", ""]
+    metadata = {"unit": "bits", "models": {"m/1": {"dtype": "x"}, "m-2": {}}}
+    columns = payload(WordTable(frame, pd.DataFrame(), metadata))["columns"]
+    assert columns["model"] == ["m/1", "m/1", "m-2", "m-2"]
+    assert columns["word"] == ["a", "b", "a", "b"]
+    assert columns["surprisal"] == [1, 2, 3, 4]
+    assert columns["note"] == ["", "n", "", ""]
 
 
-def test_the_page_is_whole_and_asks_for_nothing(table):
+def test_the_page_is_complete_and_loads_nothing(table):
     page = report(table, title="Ours")
     assert page.startswith("<!doctype html>")
     assert "<title>Ours</title>" in page
@@ -143,10 +143,10 @@ def test_the_command_reads_what_score_writes(monkeypatch, capsys, tmp_path, tabl
     table.write(tmp_path / f"scored.{ending}")
     code, err = run(monkeypatch, capsys, "report", str(tmp_path / f"scored.{ending}"))
     assert (code, err) == (0, "")
-    found = data_of((tmp_path / "scored.html").read_text(encoding="utf-8"))
-    assert found["columns"]["word"] == table.to_pandas()["word"].tolist()
-    assert found["unit"] == "bits"
-    assert found["metadata"]["model"] == "exact:bow"
+    data = data_of((tmp_path / "scored.html").read_text(encoding="utf-8"))
+    assert data["columns"]["word"] == table.to_pandas()["word"].tolist()
+    assert data["unit"] == "bits"
+    assert data["metadata"]["model"] == "exact:bow"
 
 
 BAD = {
@@ -163,7 +163,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_scored_table_is_explained(monkeypatch, capsys, tmp_path, name):
+def test_a_file_that_is_no_scored_table_is_an_error(monkeypatch, capsys, tmp_path, name):
     content, message = BAD[name]
     (tmp_path / name).write_bytes(content)
     code, err = run(monkeypatch, capsys, "report", str(tmp_path / name), "-o", str(tmp_path / "r.html"))
@@ -194,7 +194,7 @@ def test_wrong_arguments_are_explained(monkeypatch, capsys, tmp_path, table, arg
     assert not list(tmp_path.glob("*.html"))
 
 
-def test_it_can_be_opened_at_once(monkeypatch, capsys, tmp_path, table):
+def test_the_report_can_be_opened_in_the_browser(monkeypatch, capsys, tmp_path, table):
     opened = []
     monkeypatch.setattr("click.launch", opened.append)
     table.write(tmp_path / "t.tsv")
@@ -202,7 +202,7 @@ def test_it_can_be_opened_at_once(monkeypatch, capsys, tmp_path, table):
     assert opened == [str(tmp_path / "t.html")]
 
 
-def test_metadata_that_is_broken_is_named(tmp_path, table):
+def test_broken_metadata_is_an_error(tmp_path, table):
     table.write(tmp_path / "t.tsv")
     (tmp_path / "t.tsv.meta.json").write_text("{broken")
     with pytest.raises(InputError, match=r"t\.tsv\.meta\.json is not JSON"):

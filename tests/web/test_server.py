@@ -1,41 +1,41 @@
-"""``wordprob serve`` over real connections: what it answers, what it refuses, and that it goes on."""
+"""``wordprob serve`` over real connections: what it answers, what it refuses, and that it keeps running."""
 
 from __future__ import annotations
 
 import http.client
 import io
 import json
-import multiprocessing
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
+import time
+from importlib import resources
 from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import wordprob
-from wordprob.cli import cli
-from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError
+from wordprob.options import ScoringOptions
 
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
-from wordprob.server.job_queue import BrokenError, ScoringJob, ScoringQueue, work
-from wordprob.server.run import listen
-from wordprob.server.settings import ServerSettings, host_names, public_names
+from wordprob.server.job_queue import ScoringQueue, Ticket, WorkerError
+from wordprob.server.schema import NOT_IN_REQUESTS, ScoreRequest
+from wordprob.tables.schema import EXTRAS
 
 JSON = {"Content-Type": "application/json"}
-NEVER = {"texts": "a" * 60, "words": "regex:(a|aa)+b"}
-"""A pattern that takes longer than anybody waits."""
+ENDLESS = {"texts": "a" * 60, "words": "regex:(a|aa)+b"}
+"""A request that takes longer than anybody waits: the pattern backtracks exponentially."""
+
+GIVE_UP_SECONDS = 300
+"""How long a test waits for a server that does not answer before it fails; no test passes or fails sooner by this."""
 
 
 def send(server: str, method: str, path: str, body=None, headers=None):
     """Return status, headers and body of one request."""
-    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=GIVE_UP_SECONDS)
     try:
         data = json.dumps(body) if isinstance(body, dict) else body
         connection.request(method, path, data, {**(JSON if isinstance(body, dict) else {}), **(headers or {})})
@@ -45,33 +45,70 @@ def send(server: str, method: str, path: str, body=None, headers=None):
         connection.close()
 
 
+def connect(server: str) -> socket.socket:
+    """Return a connection for what http.client does not send: bodies that are too long, or that never end."""
+    return socket.create_connection(("127.0.0.1", urlsplit(server).port), timeout=GIVE_UP_SECONDS)
+
+
+def post_headers(server: str) -> bytes:
+    """Return the headers of a request for scores, except for the size of its body."""
+    return f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n".encode()
+
+
 def score(server: str, **body):
+    """Return status and answer of a request for scores."""
     status, _, text = send(server, "POST", "/api/score", body)
     return status, json.loads(text)
 
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    return start_server(max_characters=500)
+    return start_server(max_characters=500, timeout=GIVE_UP_SECONDS)
 
 
-def test_scores_are_the_scorers(server):
+def test_the_route_returns_what_the_scorer_returns(server):
     texts = ["She saw the mark.", "the marker"]
-    status, found = score(server, texts=texts, words="punctuation", unit="nats", model="exact:eow", ids=["a", "b"])
+    status, answer = score(server, texts=texts, words="punctuation", unit="nats", model="exact:eow", ids=["a", "b"])
     assert status == 200
     table = wordprob.load("exact:eow").score(texts, "punctuation", unit="nats", ids=["a", "b"])
-    pd.testing.assert_frame_equal(pd.DataFrame(found["words"]), table.to_pandas())
-    assert [row["n_words"] for row in found["texts"]] == [5, 2]
-    assert (found["model"], found["unit"]) == ("exact:eow", "nats")
-    assert found["metadata"]["words"] == "punctuation"
+    pd.testing.assert_frame_equal(pd.DataFrame(answer["words"]), table.to_pandas())
+    assert [row["n_words"] for row in answer["texts"]] == [5, 2]
+    assert (answer["model"], answer["unit"]) == ("exact:eow", "nats")
+    assert answer["metadata"]["words"] == "punctuation"
 
 
 def test_defaults_and_words_given_as_a_list(server):
-    _, found = score(server, texts="the mark")
-    assert (found["model"], found["unit"], len(found["words"])) == ("exact:bow", "bits", 2)
-    _, found = score(server, texts=["the marker"], words=[["the", "mark", "er"]])
-    assert [row["surprisal"] is None for row in found["words"]] == [False, True, True]
-    assert all(row["note"] for row in found["words"][1:]), "null comes with its reason"
+    _, answer = score(server, texts="the mark")
+    assert (answer["model"], answer["unit"], len(answer["words"])) == ("exact:bow", "bits", 2)
+    _, answer = score(server, texts=["the marker"], words=[["the", "mark", "er"]])
+    assert [row["surprisal"] is None for row in answer["words"]] == [False, True, True]
+    assert all(row["note"] for row in answer["words"][1:]), "null comes with its reason"
+
+
+def test_further_columns_come_back_in_the_rows(server):
+    status, answer = score(server, texts="She saw the mark", extras=list(EXTRAS), unit="nats")
+    assert status == 200
+    table = wordprob.load("exact:bow").score("She saw the mark", extras=list(EXTRAS), unit="nats")
+    pd.testing.assert_frame_equal(pd.DataFrame(answer["words"]), table.to_pandas())
+    assert set(EXTRAS) <= set(answer["words"][0])
+    _, _, text = send(
+        server, "POST", "/api/score", {"texts": "She saw the mark", "extras": list(EXTRAS), "format": "csv"}
+    )
+    assert set(EXTRAS) <= set(text.splitlines()[0].split(","))
+
+
+def test_every_scoring_option_is_in_the_request_or_left_out_by_name():
+    names = set(ScoringOptions.names())
+    requested = set(ScoreRequest.model_fields)
+    assert set(NOT_IN_REQUESTS) <= names, "a name that is no option any more"
+    assert names - requested == set(NOT_IN_REQUESTS)
+    defaults = ScoreRequest(texts="x").scoring_options()
+    assert {name: getattr(ScoringOptions(), name) for name in defaults} == defaults
+
+
+def test_the_manual_names_every_field_of_a_request():
+    manual = (resources.files("wordprob.server") / "assets" / "docs.html").read_text(encoding="utf-8")
+    assert [name for name in ScoreRequest.model_fields if f"<code>{name}</code>" not in manual] == []
 
 
 @pytest.mark.parametrize(("format", "separator"), [("csv", ","), ("tsv", "\t")])
@@ -90,16 +127,20 @@ def test_a_report_to_download(server):
 
 def test_the_description_is_openapi(server):
     status, _, text = send(server, "GET", "/openapi.json")
-    described = json.loads(text)
+    description = json.loads(text)
     assert status == 200
-    assert described["openapi"].startswith("3.")
-    assert set(described["paths"]) == {"/api/score", "/api/models"}
-    assert {"200", "413", "422", "503", "504"} <= set(described["paths"]["/api/score"]["post"]["responses"])
-    word = described["components"]["schemas"]["Word"]["properties"]
-    assert word["surprisal"]["description"] == "the word's surprisal, corrected"
-    _, found = score(server, texts="the mark")
-    assert set(found["words"][0]) == set(word)
-    assert set(found["texts"][0]) == set(described["components"]["schemas"]["Text"]["properties"])
+    assert description["openapi"].startswith("3.")
+    assert set(description["paths"]) == {"/api/score", "/api/models"}
+    assert {"200", "413", "422", "503", "504"} <= set(description["paths"]["/api/score"]["post"]["responses"])
+    schemas = description["components"]["schemas"]
+    word = schemas["Word"]
+    assert word["properties"]["surprisal"]["description"] == "the word's surprisal, corrected"
+    _, answer = score(server, texts="the mark")
+    assert set(answer["words"][0]) == set(word["required"])
+    assert set(answer["texts"][0]) == set(schemas["Text"]["properties"])
+    _, answer = score(server, texts="the mark", extras=list(EXTRAS))
+    assert set(answer["words"][0]) == set(word["properties"]), "further columns are described too"
+    assert schemas["ScoreRequest"]["properties"]["min_context"]["anyOf"][0]["minimum"] == 1
 
 
 def test_what_the_server_offers(server):
@@ -108,7 +149,7 @@ def test_what_the_server_offers(server):
     assert (offered["models"], offered["max_characters"]) == (["exact:bow", "exact:eow"], 500)
 
 
-# --- bad requests --------------------------------------------------------------------------------------------------
+# --- bad requests -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,6 +162,9 @@ def test_what_the_server_offers(server):
         ({"texts": "x", "words": "list:/etc/passwd"}, 422, "no word definition"),
         ({"texts": "x", "words": "regex:("}, 422, "not a regular expression"),
         ({"texts": "x", "unit": "bans"}, 422, "unit: Input should be 'bits' or 'nats'"),
+        ({"texts": "x", "min_context": 0}, 422, "min_context: Input should be greater than or equal to 1"),
+        ({"texts": "x", "extras": ["entropi"]}, 422, "no further column is called 'entropi'. Did you mean entropy"),
+        ({"texts": "x", "extras": "entropy"}, 422, "extras: "),
         ({"texts": []}, 422, "there is no text"),
         ({"texts": " \n"}, 422, "there is no text"),
         ({"texts": ["a", "b"], "ids": ["a"]}, 422, "2 texts but 1 ids"),
@@ -152,10 +196,11 @@ def test_only_json_and_only_from_this_page(server):
     assert send(server, "POST", "/api/score", body, {**JSON, "Origin": server.rstrip("/")})[0] == 200
 
 
-def test_other_names_are_turned_away(server):
+def test_other_host_names_are_refused(server):
     status, _, text = send(server, "GET", "/", headers={"Host": "evil.example:80"})
     assert status == 400
-    assert "--allow-host evil.example" in text
+    assert "does not answer to the host name 'evil.example:80'" in text
+    assert "with evil.example among its further host names (`allow_host`)" in text
     port = urlsplit(server).port
     for name in (f"localhost:{port}", f"[::1]:{port}", "127.0.0.1"):
         assert send(server, "GET", "/", headers={"Host": name})[0] == 200
@@ -173,7 +218,7 @@ def test_no_file_can_be_asked_for(server, path):
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/style.css", "/view.js", "/page.js", "/openapi.json", "/nowhere"])
-def test_every_answer_is_guarded_and_nothing_is_from_outside(server, path):
+def test_every_answer_has_the_security_headers_and_loads_nothing_from_other_sites(server, path):
     _, headers, text = send(server, "GET", path)
     assert headers["x-content-type-options"] == "nosniff"
     assert "default-src 'none'" in headers["content-security-policy"]
@@ -183,279 +228,155 @@ def test_every_answer_is_guarded_and_nothing_is_from_outside(server, path):
     assert "http://" not in outside.replace("https://", "http://")
 
 
-def test_a_body_is_cut_off_while_it_comes(server):
-    with socket.create_connection(("127.0.0.1", urlsplit(server).port), timeout=30) as connection:
-        head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
-        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
+def test_a_body_that_is_too_large_is_refused_while_it_arrives(server):
+    with connect(server) as connection:
+        connection.sendall(post_headers(server) + b"Transfer-Encoding: chunked\r\n\r\n")
         chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
-        for _ in range(3):  # more than it takes, and never the end
+        for _ in range(3):  # more than is allowed, and never the end
             connection.sendall(chunk)
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
     assert score(server, texts="the mark")[0] == 200
 
 
-# --- time and turns ------------------------------------------------------------------------------------------------
+# --- time limits and the queue ----------------------------------------------------------------------------------------
 
 
-def test_what_takes_too_long_is_stopped_and_the_server_goes_on(start_server):
+class ObservedQueue(ScoringQueue):
+    """A queue that records the tickets it hands out, and itself."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.tickets = []
+        ObservedQueue.latest = self
+
+    def submit(self, job):
+        ticket = super().submit(job)
+        self.tickets.append(ticket)
+        return ticket
+
+
+def wait_until(condition) -> None:
+    """Wait for something that must happen sooner or later, however slow the machine is."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def wait_until_ready(server: str) -> None:
+    """Send a request, as a client would again after Retry-After, until the server has loaded its model again."""
+
+    def is_scored() -> bool:
+        status, answer = score(server, texts="the mark")
+        assert status in (200, 503, 504)
+        return status == 200 and len(answer["words"]) == 2
+
+    wait_until(is_scored)
+
+
+def score_when_not_busy(server: str, **body):
+    """Send a request until it is accepted: with a short time limit a slow machine may be busy at first."""
+    answers = [(503, {})]
+
+    def is_accepted() -> bool:
+        answers.append(score(server, **body))
+        return answers[-1][0] != 503
+
+    wait_until(is_accepted)
+    return answers[-1]
+
+
+def test_a_request_that_takes_too_long_is_stopped_and_the_server_keeps_running(start_server):
     server = start_server(timeout=1.5)
-    status, problem = score(server, **NEVER)
+    status, problem = score_when_not_busy(server, **ENDLESS)
     assert status == 504
     assert "took too long" in problem["error"]
-    assert wait_until_ready(server)
+    wait_until_ready(server)
 
 
-def wait_until_ready(server: str) -> bool:
-    """Ask as a client would, again after Retry-After, until the server has its model back."""
-    for _ in range(20):
-        status, found = score(server, texts="the mark")
-        if status == 200:
-            return len(found["words"]) == 2
-    return False
+def test_a_full_queue_refuses_requests_until_there_is_room(start_server):
+    server = start_server(ObservedQueue, timeout=GIVE_UP_SECONDS, waiting=1)
+    queue = ObservedQueue.latest
+    queue.tickets.clear()
+    statuses = {}
 
+    def send_in_thread(name: str, body: dict) -> threading.Thread:
+        thread = threading.Thread(target=lambda: statuses.update({name: score(server, **body)[0]}))
+        thread.start()
+        wait_until(lambda: len(queue.tickets) == len(threads) + 1)
+        return thread
 
-def test_a_full_line_is_told_to_come_back(start_server):
-    server = start_server(timeout=3, waiting=1)
-    answers = [503]
-
-    def ask_until_taken() -> None:
-        while answers[-1] == 503:  # one of those below may have been there before
-            answers.append(score(server, **NEVER)[0])
-
-    first = threading.Thread(target=ask_until_taken)
-    first.start()
-    for n in range(200):  # until the first is being scored, one waits and the next is one too many
-        status, headers, text = ask_and_leave(server, n)
-        if status == 503:
-            break
+    threads = []
+    threads.append(send_in_thread("endless", ENDLESS))
+    wait_until(lambda: queue.tickets[0].state == "scoring")
+    threads.append(send_in_thread("waiting", {"texts": "the mark"}))
+    status, headers, text = send(server, "POST", "/api/score", {"texts": "the marker"})
     assert status == 503
     assert headers["retry-after"] == "5"
     assert "busy" in json.loads(text)["error"]
-    first.join()
-    assert answers[-1] == 504
+    os.kill(queue.worker_pid, signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+    assert statuses == {"endless": 500, "waiting": 200}, "a new process scores what waited"
 
 
-def ask_and_leave(server: str, n: int):
-    """Put a request into the line without waiting for it, then ask another."""
-    body = json.dumps({"texts": f"the mark {n}"}).encode()
-    with socket.create_connection(("127.0.0.1", urlsplit(server).port)) as waiting:
-        head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
-        waiting.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        return send(server, "POST", "/api/score", {"texts": f"the marker {n}"})
+def test_a_request_is_given_up_while_its_model_is_being_loaded(start_server):
+    class LoadingQueue(ScoringQueue):
+        def submit(self, job):
+            return super().submit(job) if not job.texts else Ticket(job, state="loading")
+
+    server = start_server(LoadingQueue, timeout=0.1)
+    status, headers, text = send(server, "POST", "/api/score", {"texts": "the mark"})
+    assert (status, headers["retry-after"]) == (503, "5")
+    assert json.loads(text) == {
+        "error": "the model is still being loaded. Try again in a moment.",
+        "kind": "BusyError",
+    }
 
 
-def test_a_client_that_goes_away_holds_nothing_up(start_server):
+def test_clients_that_go_away_make_room_for_others(start_server):
     server = start_server(timeout=2, waiting=2)
-    for n in range(6):  # more than may wait: those that left make room
-        body = json.dumps(NEVER if n == 0 else {"texts": f"the mark {n}"}).encode()
-        with socket.create_connection(("127.0.0.1", urlsplit(server).port)) as connection:
-            head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
-            connection.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    assert wait_until_ready(server)
+    for n in range(6):  # more than may wait
+        body = json.dumps(ENDLESS if n == 0 else {"texts": f"the mark {n}"}).encode()
+        with connect(server) as connection:
+            connection.sendall(post_headers(server) + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    wait_until_ready(server)
 
 
-def test_many_at_once_all_get_their_own_answer(server):
-    found: dict[int, list[str]] = {}
+def test_requests_at_the_same_time_all_get_their_own_answer(server):
+    words: dict[int, list[str]] = {}
 
     def ask(n: int) -> None:
-        found[n] = [
-            row["word"]
-            for row in score(server, texts="the mark " * n, model=("exact:bow", "exact:eow")[n % 2])[1]["words"]
-        ]
+        model = ("exact:bow", "exact:eow")[n % 2]
+        _, answer = score(server, texts="the mark " * n, model=model)
+        words[n] = [row["word"] for row in answer["words"]]
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(1, 9)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {n: ["the", "mark"] * n for n in range(1, 9)}
+    assert words == {n: ["the", "mark"] * n for n in range(1, 9)}
 
 
-def test_a_body_that_never_comes_is_not_waited_for(server, monkeypatch):
-    monkeypatch.setattr("wordprob.server.middleware.READING", 0.3)
-    with socket.create_connection(("127.0.0.1", urlsplit(server).port), timeout=30) as connection:
-        head = f"POST /api/score HTTP/1.1\r\nHost: {urlsplit(server).netloc}\r\nContent-Type: application/json\r\n"
-        connection.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
+def test_a_body_that_never_arrives_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("wordprob.server.middleware.BODY_TIMEOUT_SECONDS", 0.3)
+    with connect(server) as connection:
+        connection.sendall(post_headers(server) + b"Content-Length: 100\r\n\r\n{")
         assert connection.recv(4096).startswith(b"HTTP/1.1 408")
 
 
-def test_what_breaks_inside_stays_inside(start_server, caplog):
-    class Broken(ScoringQueue):
-        def _score(self, ticket):
-            if ticket.ask.texts:
-                raise BrokenError("Traceback: /secret/path")
-            return super()._score(ticket)
+def test_details_of_a_failure_go_to_the_log_and_not_to_the_client(start_server, caplog):
+    class FailingQueue(ScoringQueue):
+        def submit(self, job):
+            if not job.texts:  # the model is loaded when the server starts
+                return super().submit(job)
+            ticket = Ticket(job)
+            ticket.future.set_exception(WorkerError("Traceback: /secret/path"))
+            return ticket
 
-    server = start_server(desk_class=Broken)
+    server = start_server(FailingQueue)
     status, problem = score(server, texts="the mark")
     assert (status, problem["kind"]) == (500, "ServerError")
     assert "secret" not in problem["error"]
     assert "/secret/path" in caplog.text, "the log has it"
-
-
-# --- the desk and the settings -------------------------------------------------------------------------------------
-
-
-def test_the_desk_holds_one_model_and_keeps_results():
-    desk = ScoringQueue(ServerSettings({"bow": "exact:bow", "eow": "exact:eow"}))
-    try:
-        ask = ScoringJob("bow", ("the mark",))
-        table = desk.submit(ask).future.result()
-        assert desk.submit(ask).future.result() is table, "what was just scored is not scored again"
-        assert desk.submit(ScoringJob("eow", ("the mark",))).future.result().metadata["model"] == "exact:eow"
-    finally:
-        desk.close()
-
-
-def test_a_process_that_dies_is_replaced():
-    desk = ScoringQueue(ServerSettings({"bow": "exact:bow"}))
-    try:
-        desk.load("bow")
-        os.kill(desk._process.pid, signal.SIGKILL)
-        desk._process.join()
-        assert len(desk.submit(ScoringJob("bow", ("the mark",))).future.result()) == 2
-        ticket = desk.submit(ScoringJob("bow", (NEVER["texts"],), NEVER["words"]))
-        while ticket.state != "scoring":
-            pass
-        os.kill(desk._process.pid, signal.SIGKILL)
-        with pytest.raises(BrokenError, match="ended"):
-            ticket.future.result()
-    finally:
-        desk.close()
-
-
-def test_the_process_answers_everything_it_is_asked():
-    ours, theirs = multiprocessing.Pipe()
-    before = signal.getsignal(signal.SIGINT)
-    answers = []
-
-    def client():
-        for source, ask in (
-            ("exact:bow", ScoringJob("bow", ("the mark",))),
-            ("exact:bow", ScoringJob("bow", ("the mark",), (("the", "mark"),))),
-            ("exact:bow", ScoringJob("bow", ("x",), "letters")),
-            ("exact:nothing", ScoringJob("bow", ("x",))),
-            ("exact:bow", ScoringJob("bow", None)),
-        ):
-            ours.send((source, ask))
-            answers.append(ours.recv())
-            if answers[-1][0] == "ready":
-                answers.append(ours.recv())
-        ours.close()
-
-    asking = threading.Thread(target=client)
-    asking.start()
-    try:
-        work(theirs, {})
-    finally:
-        signal.signal(signal.SIGINT, before)
-        asking.join()
-    kinds = [kind for kind, _ in answers]
-    assert kinds == ["ready", "done", "ready", "done", "ready", "refused", "refused", "ready", "failed"]
-    assert len(answers[1][1]) == 2
-    assert answers[5][1][0] == "OptionError"
-    assert "Traceback" in answers[8][1]
-
-
-def test_a_model_whose_loading_breaks_is_an_error_of_its_own():
-    class Broken(ScoringQueue):
-        def _score(self, ticket):
-            raise BrokenError("Traceback\nMemoryError: no more")
-
-    desk = Broken(ServerSettings({"bow": "exact:bow"}))
-    try:
-        with pytest.raises(ModelError, match="bow could not be loaded: MemoryError: no more"):
-            desk.load("bow")
-    finally:
-        desk.close()
-
-
-def test_models_are_offered_by_name_not_by_path(tmp_path):
-    (tmp_path / "ours").mkdir()
-    assert public_names([str(tmp_path / "ours"), "exact:bow"]) == {
-        "ours": str(tmp_path / "ours"),
-        "exact:bow": "exact:bow",
-    }
-    (tmp_path / "b/ours").mkdir(parents=True)
-    with pytest.raises(OptionError, match="both be offered as 'ours'"):
-        public_names([str(tmp_path / "ours"), str(tmp_path / "b/ours")])
-    with pytest.raises(UnknownModelError, match="Did you mean gpt2-small"):
-        public_names(["gpt2-smal"])
-
-
-def test_names_that_a_server_goes_by():
-    assert host_names("127.0.0.1") == host_names("::1") == ("127.0.0.1", "localhost", "::1")
-    assert "lab.example" in host_names("Lab.example")
-    assert "10.1.2.3" in host_names("10.1.2.3")
-    assert socket.gethostname().lower() in host_names("0.0.0.0")
-
-
-def test_a_port_that_is_taken():
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(OptionError, match=rf"--port {port + 1}, or any that is free"):
-            listen("127.0.0.1", port)
-
-
-# --- the command ---------------------------------------------------------------------------------------------------
-
-
-def command(*arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "wordprob", "serve", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_the_command_hands_its_options_on(monkeypatch):
-    given, launched = {}, []
-
-    def serve(models, *, ready, **options):
-        given.update(options, models=models)
-        ready("http://here/")
-
-    monkeypatch.setattr("wordprob.server.serve", serve)
-    monkeypatch.setattr("click.launch", launched.append)
-    options = "--model exact:bow --host 0.0.0.0 --allow-host lab --max-characters 9 --timeout 2 --max-waiting 3 --open"
-    done = CliRunner().invoke(cli, ["serve", *options.split()], catch_exceptions=False)
-    assert given == {
-        "models": ("exact:bow",), "host": "0.0.0.0", "port": 8517, "names": ("lab",), "max_characters": 9,
-        "timeout": 2.0, "waiting": 3, "device": "auto", "dtype": "auto",
-    }  # fmt: skip
-    assert launched == ["http://here/"]
-    assert "whoever can reach 0.0.0.0 can use this page" in done.stderr
-    assert done.stdout == "wordprob is at http://here/ (Ctrl-C stops it)\n"
-
-
-def test_without_its_packages_the_command_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(UnsupportedError, match=r"the page needs uvicorn: pip install 'wordprob\[serve\]'"):
-        CliRunner().invoke(cli, ["serve"], catch_exceptions=False)
-
-
-def test_the_command_serves_until_interrupted():
-    with command("--model", "exact:bow", "--port", "0") as process:
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("wordprob is at http://127.0.0.1:")
-            server = line.split()[3]
-            assert score(server, texts="the mark")[0] == 200
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert (process.returncode, out, err) == (0, "", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--model", "gpt2-smal"], "Did you mean gpt2-small"), (["--model", "exact:nothing"], "wordprob: ")],
-)
-def test_a_model_that_is_not_there_ends_the_command(arguments, message):
-    with command("--port", "0", *arguments) as process:
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert message in err
-    assert "Traceback" not in err

@@ -11,7 +11,7 @@ import wordprob
 
 @pytest.fixture(scope="module")
 def server(start_server):
-    return start_server(max_characters=300)
+    return start_server(max_characters=300, timeout=300)
 
 
 @pytest.fixture
@@ -43,10 +43,12 @@ def test_a_text_is_shown_in_colour_with_its_white_space(page, server):
     assert words(page) == ["She", "saw", "the", "mark", "."]
     assert "exact:eow · words: punctuation · nats" in page.locator("p.about").inner_text()
     assert page.problems == []
-    assert all(url.startswith(server) for url in page.asked if not url.startswith("data:")), "nothing from outside"
+    assert all(url.startswith(server) for url in page.requested_urls if not url.startswith("data:")), (
+        "nothing from outside"
+    )
 
 
-def test_a_pattern_of_ones_own(page):
+def test_a_pattern_chooses_the_words(page):
     page.select_option("#words-rule", "regex:")
     page.fill("#pattern", "[a-z]+")
     score(page, a="the mark, the marker")
@@ -54,7 +56,7 @@ def test_a_pattern_of_ones_own(page):
     assert page.locator(".words").inner_text() == "the mark, the marker", "what lies between is shown too"
 
 
-def test_what_was_chosen_stays_for_the_next_text(page):
+def test_choices_stay_for_the_next_text(page):
     score(page, a="She saw the mark")
     page.locator("input[value=difference]").check(force=True)
     page.get_by_label("Numbers", exact=True).check()
@@ -87,14 +89,14 @@ def test_the_csv_is_what_the_command_would_write(page):
     assert text == wordprob.load("exact:bow").score("She saw the mark").to_text("csv")
 
 
-def test_the_report_can_be_taken_along(page, open_page, tmp_path):
+def test_the_report_can_be_downloaded(page, open_page, tmp_path):
     score(page, a="She saw the mark")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download report").click()
     download.value.save_as(tmp_path / "report.html")
-    taken = open_page((tmp_path / "report.html").as_uri())
-    assert taken.locator(".words .w").all_text_contents() == "She saw the mark".split()
-    assert taken.problems == []
+    report = open_page((tmp_path / "report.html").as_uri())
+    assert report.locator(".words .w").all_text_contents() == "She saw the mark".split()
+    assert report.problems == []
 
 
 def test_problems_are_shown_and_the_last_result_stays(page):
@@ -114,7 +116,7 @@ def test_problems_are_shown_and_the_last_result_stays(page):
     assert problem.is_hidden()
 
 
-def test_a_server_that_is_gone_is_named(page):
+def test_a_server_that_does_not_answer_is_a_problem_on_the_page(page):
     page.route("**/api/score", lambda route: route.abort())
     score(page, a="the mark")
     assert "Is wordprob serve still running?" in page.get_by_role("alert").inner_text()
@@ -128,7 +130,7 @@ def test_what_is_pasted_cannot_become_markup(page):
     assert page.problems == []
 
 
-def test_keys_alone_are_enough(page):
+def test_the_page_can_be_used_without_a_mouse(page):
     page.locator("#text-a").focus()
     page.keyboard.press("ControlOrMeta+A")
     page.keyboard.type("She saw the mark")

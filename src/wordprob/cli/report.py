@@ -1,4 +1,4 @@
-"""``wordprob report``: scored words as one HTML file to look at."""
+"""``wordprob report``: scored words in colour, as one HTML file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import click
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write here; FILE with the ending .html by default."
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write; by default FILE with the ending .html."
 )
-@click.option("--title", help="The report's heading; the file's name by default.")
-@click.option("--group-by", help="Columns that tell texts apart: item,condition; as they were when scored, or text_id.")
-@click.option("--word-column", help="Column of the words; as it was when scored.")
-@click.option("--prefix", help="What the scored columns' names begin with; as it was when scored.")
-@click.option("--sheet", help="Which sheet of an Excel file.")
+@click.option("--title", help="Heading of the report; by default the file's name.")
+@click.option(
+    "--group-by",
+    help="Columns that tell texts apart: item,condition; by default those used for scoring, or text_id.",
+)
+@click.option("--word-column", help="Column of the words; by default the one used for scoring.")
+@click.option("--prefix", help="Prefix of the scored columns' names; by default the one used for scoring.")
+@click.option("--sheet", help="Sheet of an Excel file that has several.")
 @click.option("--force", is_flag=True, help="Replace a report that exists.")
-@click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "open_", is_flag=True, help="Open the report in the browser.")
 def report(
     file: Path,
     output: Path | None,
@@ -33,8 +36,8 @@ def report(
 ) -> None:
     """Show scored words in colour: one HTML file that needs no network.
 
-    FILE is a table that wordprob score wrote (TSV, CSV, Parquet, JSON lines or Excel). Where it has a column
-    model, the report offers a choice of model.
+    FILE is a table that wordprob score wrote (TSV, CSV, Parquet, JSON lines or Excel). If it has a column model,
+    the report offers a choice of model.
 
     \b
     Examples:
@@ -45,15 +48,22 @@ def report(
     import pandas as pd
 
     from wordprob.analysis.tables import read_scored
-    from wordprob.render.page import check_page, write_report
+    from wordprob.render.page import check_report_path, write_report
     from wordprob.tables.result import WordTable
 
-    target = check_page(output or file.with_suffix(".html"), force)
+    target = check_report_path(output or file.with_suffix(".html"), force)
     groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]
-    options = {"group_by": groups, "word_column": word_column, "prefix": prefix}
-    frame, about = read_scored(file, sheet)
-    table = WordTable(frame, pd.DataFrame(), {"unit": "", **about})
-    write_report(table, target, force=force, title=title or file.stem, **options)
+    frame, metadata = read_scored(file, sheet)
+    table = WordTable(frame, pd.DataFrame(), {"unit": "", **metadata})
+    write_report(
+        table,
+        target,
+        force=force,
+        title=title or file.stem,
+        group_by=groups,
+        word_column=word_column,
+        prefix=prefix,
+    )
     if sys.stderr.isatty():
         click.echo(f"report: {target}", err=True)
     if open_:

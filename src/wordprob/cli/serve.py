@@ -1,4 +1,4 @@
-"""``wordprob serve``: a page on this machine to paste texts into."""
+"""``wordprob serve``: a local web page to paste texts into."""
 
 from __future__ import annotations
 
@@ -7,36 +7,56 @@ from typing import Any
 import click
 
 from wordprob.cli.extras import check_installed
+from wordprob.cli.options import models_options
+from wordprob.options import ModelOptions
 
 
 @click.command()
+@models_options
 @click.option(
-    "-m", "--model", "models", multiple=True, help="A model to choose from; may be repeated. The first is loaded."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. By default only this machine can reach the page.",
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to listen; others can reach it if you say so."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8517,
+    show_default=True,
+    help="Port to listen on; 0 takes any free one.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8517, show_default=True, help="0 takes any that is free."
+    "--allow-host", "names", multiple=True, help="A further host name that the server answers to; may be repeated."
 )
 @click.option(
-    "--allow-host", "names", multiple=True, help="A further name the page may be asked for by; may be repeated."
+    "--max-characters",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Maximum number of characters in a request.",
 )
 @click.option(
-    "--max-characters", type=click.IntRange(min=1), default=20_000, show_default=True, help="Text in a request."
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    help="Seconds that a request may take.",
 )
-@click.option("--timeout", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds for a request.")
 @click.option(
-    "--max-waiting", "waiting", type=click.IntRange(min=1), default=8, show_default=True, help="Requests in line."
+    "--max-waiting",
+    "waiting",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="How many requests may wait while one is scored.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
-@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16.")
 @click.option("--open", "open_", is_flag=True, help="Open the page in the browser.")
-def serve(models: tuple[str, ...], host: str, open_: bool, **options: Any) -> None:
+def serve(models: list[ModelOptions], host: str, open_: bool, **options: Any) -> None:
     """Show a page to paste texts into: words in colour, two texts side by side, CSV to download; and a JSON route.
 
-    One model is in memory at a time, and one request is scored at a time. Nothing is loaded from elsewhere, and what
-    you paste stays on this machine.
+    The page offers every --model; the first is loaded at once. One model is in memory at a time, and one request is
+    scored at a time. Nothing is loaded from elsewhere, and what you paste stays on this machine.
 
     \b
     Examples:

@@ -1,15 +1,29 @@
-"""Words and tokens put together: which tokens a word takes."""
+"""Words and tokens put together: which tokens each word takes.
+
+Separators before a word belong to it: its tokens begin where those of the word before it stop.
+
+Everything about a batch is numbered along the batch, whatever the text. With ``d`` the number of a text:
+
+- *Tokens* and *words* are counted through all texts. Those of text ``d`` are the tokens ``token_offsets[d]`` to
+  ``token_offsets[d + 1] - 1`` and the words ``word_offsets[d]`` to ``word_offsets[d + 1] - 1``.
+- A *boundary* stands before the first word of each text and after every word. So a text has one boundary more than it
+  has words, and the boundary after word ``w`` of text ``d`` is ``w + d + 1``.
+- A *row* is the model's distribution before a token, or at the end of a text. So a text has one row more than it has
+  tokens, and the row before token ``t`` of text ``d`` is ``t + d``.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wordprob.core.arrays import Ints, cumulative_offsets
+from wordprob.core.arrays import Ints, concat_ints, cumulative_offsets
 from wordprob.core.text import TextBatch
 from wordprob.core.vocabulary import Tokens
 
@@ -19,58 +33,163 @@ class Cut(IntEnum):
 
     CLEAN = 0
     """A token ends there."""
-    JOINED = 1
+    INCLUDES_SPACE = 1
     """The last token also holds the white space that follows."""
-    SHARED = 2
+    MID_TOKEN = 2
     """The boundary lies inside a token."""
     EMPTY = 3
-    """The tokeniser wrote nothing for the word."""
+    """The tokenizer wrote nothing for the word."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The words and tokens of a page, put together; separators before a word are its own.
+    """The words and tokens of a batch, put together.
 
     Attributes
     ----------
-    owner
+    batch
+        The texts.
+    starts, ends
+        ``[W]``: where each word starts and ends, in characters of the batch.
+    ids
+        ``[T]``: the tokens.
+    text_of_word
         ``[W]``: the text of each word.
-    words, tokens
+    word_offsets, token_offsets
         ``[D + 1]``: where the words and the tokens of each text begin, and where all end.
-    lows, stops
-        ``[W]``: the tokens of each word, ``lows[i] … stops[i] - 1`` of the page.
+    first_tokens, stop_tokens
+        ``[W]``: the tokens of each word are ``first_tokens[w] … stop_tokens[w] - 1``.
     cuts
-        ``[W]``: how its last token ends, a :class:`Cut`.
-    openings
-        ``[T]``: the byte of the page at which each token starts.
+        ``[W]``: how the last token of each word ends, a :class:`Cut`.
+    token_starts
+        ``[T]``: where each token starts, in bytes of the batch.
     """
 
-    owner: Ints
-    words: Ints
-    tokens: Ints
-    lows: Ints
-    stops: Ints
+    batch: TextBatch
+    starts: Ints
+    ends: Ints
+    ids: Ints
+    text_of_word: Ints
+    word_offsets: Ints
+    token_offsets: Ints
+    first_tokens: Ints
+    stop_tokens: Ints
     cuts: NDArray[np.uint8]
-    openings: Ints
+    token_starts: Ints
+
+    @property
+    def n_words(self) -> int:
+        """Number of words in all texts."""
+        return len(self.starts)
+
+    @property
+    def n_texts(self) -> int:
+        """Number of texts."""
+        return len(self.batch)
+
+    # --- numbers of boundaries and rows ---
+
+    @cached_property
+    def first_boundaries(self) -> Ints:
+        """``[D]``: the boundary before the first word of each text."""
+        return self.word_offsets[:-1] + np.arange(self.n_texts)
+
+    @cached_property
+    def boundary_after(self) -> Ints:
+        """``[W]``: the boundary after each word."""
+        return np.arange(self.n_words) + self.text_of_word + 1
+
+    @cached_property
+    def boundary_rows(self) -> Ints:
+        """``[W + D]``: the row of the model's distribution at each boundary."""
+        rows = np.empty(self.n_words + self.n_texts, dtype=np.int64)
+        rows[self.first_boundaries] = self.token_offsets[:-1] + np.arange(self.n_texts)
+        rows[self.boundary_after] = self.stop_tokens + self.text_of_word
+        return rows
+
+    @cached_property
+    def index_in_text(self) -> Ints:
+        """``[W]``: the number of each word in its text, from 0."""
+        return np.arange(self.n_words) - self.word_offsets[self.text_of_word]
+
+    # --- looking up one at a time, from lists, which is faster than from arrays ---
+
+    def text_of_boundary(self, boundary: int) -> int:
+        """Return the text that a boundary belongs to."""
+        return bisect_right(self._first_boundary_list, boundary) - 1
+
+    @cached_property
+    def _first_boundary_list(self) -> list[int]:
+        boundaries: list[int] = self.first_boundaries.tolist()
+        return boundaries
+
+    @cached_property
+    def token_offset_list(self) -> list[int]:
+        """:attr:`token_offsets` as a list."""
+        offsets: list[int] = self.token_offsets.tolist()
+        return offsets
+
+    def tokens_of_text(self, text: int) -> Ints:
+        """Return the ids of a text."""
+        return self.ids[self.token_offset_list[text] : self.token_offset_list[text + 1]]
+
+    def words_of_text(self, text: int) -> range:
+        """Return the numbers of a text's words."""
+        first, stop = self.word_offsets[text : text + 2].tolist()
+        return range(first, stop)
+
+    def word(self, number: int) -> str:
+        """Return a word as it stands in its text."""
+        return self.batch.text[self.starts[number] : self.ends[number]]
 
 
-def align(page: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Alignment:
-    """Give every word of a page its slice of tokens."""
-    edges, begun = cumulative_offsets([len(t.ids) for t in tokens]), np.searchsorted(starts, page.begins)
-    counts = np.diff(begun)
-    owner = np.repeat(np.arange(len(tokens)), counts)
-    shift = np.repeat(page.at[page.begins[:-1]], np.diff(edges))
-    openings = np.maximum.accumulate(np.concatenate([np.zeros(0, np.int64), *(t.starts for t in tokens)]) + shift)
-    closings = np.concatenate([np.zeros(0, np.int64), *(t.ends for t in tokens)]) + shift
-    finishes = page.at[ends]
-    stops = np.searchsorted(openings, finishes, side="left")
-    lows = np.append(0, stops)[:-1]
-    lows[begun[:-1][counts > 0]] = edges[:-1][counts > 0]
-    final = np.zeros(len(starts), dtype=bool)
-    final[begun[1:][counts > 0] - 1] = True
-    reach = np.append(closings, 0)[stops - 1]
-    over = (reach > finishes) & (stops > edges[owner])
-    following = np.append(page.at[starts], 0)[1:]
-    cuts = np.where(stops == lows, Cut.EMPTY, Cut.CLEAN)
-    cuts[over] = np.where((reach > following) & ~final, Cut.SHARED, Cut.JOINED)[over]
-    return Alignment(owner, begun, edges, lows, stops, cuts.astype(np.uint8), openings)
+def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) -> Alignment:
+    """Give every word of a batch its tokens.
+
+    Parameters
+    ----------
+    batch
+        The texts.
+    starts, ends
+        Where their words start and end, in characters of the batch.
+    tokens
+        What the tokenizer made of each text.
+    """
+    token_offsets = cumulative_offsets([len(text.ids) for text in tokens])
+    word_offsets = np.searchsorted(starts, batch.text_starts)
+    words_per_text = np.diff(word_offsets)
+    text_of_word = np.repeat(np.arange(len(tokens)), words_per_text)
+
+    # Tokens know where they stand in their own text; here they are placed in the batch.
+    shift = np.repeat(batch.byte_offsets[batch.text_starts[:-1]], np.diff(token_offsets))
+    token_starts = np.maximum.accumulate(concat_ints(text.starts for text in tokens) + shift)
+    token_ends = concat_ints(text.ends for text in tokens) + shift
+
+    # A word takes all tokens that start before it ends, from where the word before it stopped.
+    word_ends = batch.byte_offsets[ends]
+    stop_tokens = np.searchsorted(token_starts, word_ends, side="left")
+    first_tokens = np.append(0, stop_tokens)[:-1]
+    with_words = words_per_text > 0
+    first_tokens[word_offsets[:-1][with_words]] = token_offsets[:-1][with_words]
+
+    last_of_text = np.zeros(len(starts), dtype=bool)
+    last_of_text[word_offsets[1:][with_words] - 1] = True
+    last_token_end = np.append(token_ends, 0)[stop_tokens - 1]
+    reaches_over = (last_token_end > word_ends) & (stop_tokens > token_offsets[text_of_word])
+    next_word_start = np.append(batch.byte_offsets[starts], 0)[1:]
+    into_next_word = (last_token_end > next_word_start) & ~last_of_text
+    cuts = np.where(stop_tokens == first_tokens, Cut.EMPTY, Cut.CLEAN)
+    cuts[reaches_over] = np.where(into_next_word, Cut.MID_TOKEN, Cut.INCLUDES_SPACE)[reaches_over]
+    return Alignment(
+        batch=batch,
+        starts=starts,
+        ends=ends,
+        ids=concat_ints(text.ids for text in tokens),
+        text_of_word=text_of_word,
+        word_offsets=word_offsets,
+        token_offsets=token_offsets,
+        first_tokens=first_tokens,
+        stop_tokens=stop_tokens,
+        cuts=cuts.astype(np.uint8),
+        token_starts=token_starts,
+    )

@@ -1,4 +1,4 @@
-"""Array helpers: cumulative_offsets, segment_sums over segments, ranges laid end to end."""
+"""Array helpers: many segments of unequal length, kept end to end in one array."""
 
 from __future__ import annotations
 
@@ -8,49 +8,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-
-
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 def cumulative_offsets(lengths: Iterable[int] | Ints) -> Ints:
-    """Return where concat_ranges of these lengths begin when they lie end to end, and where the last ends.
+    """Return where segments of these lengths begin when they lie end to end, and where the last one ends.
 
     >>> cumulative_offsets([2, 0, 3])
     array([0, 2, 2, 5])
     """
-    found = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(found)])
+    sizes = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
 
-def segment_sums(values: Floats, lows: Ints, highs: Ints) -> Floats:
-    """Add up ``values[low:high]`` for each pair; each sum is its own, so nothing in one stretch touches another.
+def segment_sums(values: Floats, starts: Ints, stops: Ints) -> Floats:
+    """Return the sum of ``values[start:stop]`` for each pair.
+
+    Each sum is computed by itself, so that a value that is not a number spoils its own segment only.
 
     >>> segment_sums(np.array([1.0, np.nan, 2.0, 3.0]), np.array([0, 1, 2, 4]), np.array([1, 2, 4, 4]))
     array([ 1., nan,  5.,  0.])
     """
-    if not len(lows):
+    if not len(starts):
         return np.zeros(0)
-    edges = np.stack([lows, highs], axis=1).ravel()
-    found: Floats = np.add.reduceat(np.append(np.asarray(values, dtype=np.float64), 0.0), edges)[::2]
-    found[lows >= highs] = 0.0
-    return found
+    # reduceat sums from each edge to the next: every other sum is one of ours, the ones between are thrown away.
+    # The appended zero makes an edge at the very end valid.
+    edges = np.stack([starts, stops], axis=1).ravel()
+    padded = np.append(np.asarray(values, dtype=np.float64), 0.0)
+    totals: Floats = np.add.reduceat(padded, edges)[::2]
+    totals[starts >= stops] = 0.0  # of an empty segment reduceat returns the value at its edge
+    return totals
 
 
-def concat_ranges(begins: Ints, lengths: Sequence[int] | Ints) -> Ints:
-    """Return the places of concat_ranges that begin at ``begins``, one stretch after the other.
+def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
+    """Return the ranges that begin at ``starts``, one after the other, as one array of indices.
 
     >>> concat_ranges(np.array([5, 0]), [2, 3])
     array([5, 6, 0, 1, 2])
     """
-    edges = cumulative_offsets(lengths)
-    return np.arange(edges[-1]) + np.repeat(begins - edges[:-1], np.diff(edges))
+    offsets = cumulative_offsets(lengths)
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
 
 
-def common_prefix_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids two sequences begin with in common_prefix_length."""
+def concat_ints(parts: Iterable[Ints]) -> Ints:
+    """Return arrays end to end; an empty array if there are none."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def slices_of(offsets: Ints) -> list[slice]:
+    """Return the slice of each segment, from where the segments begin and end."""
+    return list(map(slice, offsets[:-1].tolist(), offsets[1:].tolist()))
+
+
+def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many ids two sequences begin with in common."""
     count = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a != b:
             break
         count += 1

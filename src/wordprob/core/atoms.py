@@ -1,4 +1,7 @@
-"""The partition of a vocabulary by a word definition."""
+"""The vocabulary cut into atoms: disjoint classes of tokens that a word definition does not tell apart.
+
+A model reports the log-mass of every atom. Whatever ends a word is a set of atoms, so its mass is a sum of these.
+"""
 
 from __future__ import annotations
 
@@ -9,69 +12,90 @@ from functools import lru_cache
 import numpy as np
 
 from wordprob.core.arrays import Ints
+from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import CONTINUES, END, SPACE, UNREACHABLE, Label, WordDefinition
+from wordprob.core.words import CONTINUES, END, LETTER, OPENING, UNREACHABLE, Label, WordDefinition, character_class
+
+CACHED_PARTITIONS = 32
+"""Partitions kept, whatever the vocabulary and definition: one takes about a megabyte, and seconds to make."""
+
+MAX_COMPLETIONS = 512
+"""Characters looked at for what a cut-off character could become."""
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """The vocabulary cut into disjoint classes: ``atom_of_token[id]`` is an index into ``labels``."""
+    """A partition of ids ``0 … vocab_size - 1``: ``atom_of_token[id]`` is an index into ``labels``."""
 
     labels: tuple[Label, ...]
     atom_of_token: Ints
 
-    def columns(self, chosen: frozenset[Label]) -> list[int]:
-        """Indices of the atoms_of in ``chosen``."""
-        return [i for i, label in enumerate(self.labels) if label in chosen]
+    def columns(self, labels: frozenset[Label]) -> list[int]:
+        """Return the indices of the atoms with these labels."""
+        return [k for k, label in enumerate(self.labels) if label in labels]
 
     def sizes(self) -> dict[Label, int]:
-        """Number of tokens in each atom."""
+        """Return the number of tokens in each atom."""
         counts = np.bincount(self.atom_of_token, minlength=len(self.labels))
-        return {label: int(n) for label, n in zip(self.labels, counts, strict=True)}
+        return {label: int(count) for label, count in zip(self.labels, counts, strict=True)}
 
 
-def atoms_of(vocabulary: Vocabulary, definition: WordDefinition, width: int | None = None) -> Atoms:
-    """Partition ids ``0 … width - 1`` by how ``definition`` classifies what each token begins with.
+_partitions: BoundedCache[Atoms] = BoundedCache(CACHED_PARTITIONS)
 
-    Ids beyond the tokeniser and control tokens are unreachable, unless they end the text.
+
+def atoms_of(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: int | None = None) -> Atoms:
+    """Return the partition of ids ``0 … vocab_size - 1`` by what each token begins with, as the definition sees it.
+
+    Ids beyond the tokenizer and control tokens are unreachable, unless they end the text. The result is kept for the
+    next time.
     """
-    label = _Labeller(definition)
-    width = vocabulary.size if width is None else width
-    labels = [UNREACHABLE] * max(width, vocabulary.size)
-    for i, piece in enumerate(vocabulary.pieces):
+    size = vocabulary.size if vocab_size is None else vocab_size
+    key = (vocabulary.key, definition, size)
+    return _partitions.get(key, lambda: _partition(vocabulary, definition, size))
+
+
+def _partition(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: int) -> Atoms:
+    labeller = TokenLabeller(definition)
+    labels = [UNREACHABLE] * max(vocab_size, vocabulary.size)
+    for token, piece in enumerate(vocabulary.pieces):
         if piece:
-            labels[i] = SPACE if vocabulary.spaced[i] and label.leads(piece) else label(piece)
-        elif i == vocabulary.unknown:
-            labels[i] = definition.label("x")
-    for i in vocabulary.ends:
-        labels[i] = END
-    names = sorted(set(labels[:width]) | {END, UNREACHABLE})
+            labels[token] = labeller.label(piece, after_space=bool(vocabulary.spaced[token]))
+        elif token == vocabulary.unknown:
+            labels[token] = definition.label("x")
+    for token in vocabulary.ends:
+        labels[token] = END
+    names = sorted(set(labels[:vocab_size]) | {END, UNREACHABLE})
     index = {name: k for k, name in enumerate(names)}
-    return Atoms(tuple(names), np.array([index[name] for name in labels[:width]], dtype=np.int64))
+    return Atoms(tuple(names), np.array([index[name] for name in labels[:vocab_size]], dtype=np.int64))
 
 
-class _Labeller:
+class TokenLabeller:
     """Labels bytes by their first two characters; a cut-off first character by what it can most often become."""
 
     def __init__(self, definition: WordDefinition) -> None:
         self._label = lru_cache(maxsize=None)(definition.label)
-        self._partial = lru_cache(maxsize=None)(self._majority)
+        self._majority_label = lru_cache(maxsize=None)(self._vote)
 
-    def __call__(self, piece: bytes) -> Label:
-        if 0x80 <= piece[0] < 0xC0:
+    def label(self, piece: bytes, after_space: bool = False) -> Label:
+        """Return the label of a token's bytes.
+
+        With ``after_space``, the token begins a pre-token of a tokenizer that drops white space. If it is of a class
+        that writers put white space before, it counts as beginning with a space.
+        """
+        if 0x80 <= piece[0] < 0xC0:  # an inner byte of a character
             return CONTINUES
         opening = piece[:8].decode("utf-8", "ignore")[:2]
         complete = len(opening) > 0 and piece.startswith(opening[0].encode())
-        return self._label(opening) if complete else self._partial(piece)
+        if not complete:
+            return self._majority_label(piece)
+        if after_space and character_class(opening[0]) in (LETTER, OPENING):
+            return self._label(" " + opening)
+        return self._label(opening)
 
-    def leads(self, piece: bytes) -> bool:
-        """Say whether a piece that begins a pre-token is usually written after white space."""
-        return self(piece) in ("letter", "open")
-
-    def _majority(self, piece: bytes) -> Label:
+    def _vote(self, piece: bytes) -> Label:
         votes: dict[Label, int] = {}
-        for char in completions(piece):
-            name = self._label(char)
+        for character in completions(piece):
+            name = self._label(character)
             votes[name] = votes.get(name, 0) + 1
         return max(votes, key=lambda name: votes[name]) if votes else CONTINUES
 
@@ -82,7 +106,7 @@ def completions(piece: bytes) -> Iterable[str]:
     missing = length - len(piece)
     if not 0 < missing < 4 or piece[0] > 0xF4:
         return
-    step = max(1, 64**missing // 512)
+    step = max(1, 64**missing // MAX_COMPLETIONS)
     for tail in range(0, 64**missing, step):
         rest = bytes(0x80 | (tail >> (6 * k)) & 0x3F for k in reversed(range(missing)))
         try:

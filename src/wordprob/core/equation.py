@@ -1,20 +1,24 @@
 """The equation: array arithmetic on what the model returned, in natural logarithms.
 
-With c the subwords before word t and σ its observed spelling,
+Let E be the event that a text begins with certain words and a new word, or the end, follows. Its mass Z(E) is a sum
+over the token sequences that write it. With c the observed tokens up to the last token edge, everything is kept
+relative to p(c): log Z(E) = log p(c) + log B̃, where B̃ is the boundary mass of all spellings together. Then
 
-    log p(w_t | w_<t) = log p(σ | c) + log B̃(after t) − log B̃(before t)
+    log p(w_t | w_<t) = log Z(E_t) − log Z(E_t-1) = Σ log p(tokens of w_t) + log B̃(after w_t) − log B̃(before w_t)
 
-where B̃ puts all spellings of a word into one effective boundary mass. ``naive`` leaves both B̃ out.
+An *estimator* says what it makes of these three terms. ``corrected`` is the equation itself; ``naive`` leaves both B̃
+out, as is usually published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, segment_sums
+from wordprob.core.arrays import Floats, Ints
+from wordprob.errors import OptionError, did_you_mean
 
 
 def logsumexp(values: Floats) -> float:
@@ -25,15 +29,16 @@ def logsumexp(values: Floats) -> float:
     return top + float(np.log(np.sum(np.exp(np.asarray(values, dtype=np.float64) - top))))
 
 
-def effective_boundaries(observed: Floats, at: Ints, others: Floats) -> Floats:
-    """Return log B̃ at every boundary.
+def effective_boundaries(observed: Floats, boundaries: Ints, others: Floats) -> Floats:
+    """Return log B̃ at every boundary: the observed spelling and all others together.
 
     Parameters
     ----------
     observed
         log B after the observed spelling, at every boundary.
-    at, others
-        For every other spelling σ', the boundary it leads to and log p(σ'|c)/p(σ|c) · B(σ').
+    boundaries, others
+        For every other spelling σ' (that left the observed path at c'), the boundary it leads to and
+        log p(σ'|c')/p(σ|c') · B(σ').
 
     Examples
     --------
@@ -41,40 +46,88 @@ def effective_boundaries(observed: Floats, at: Ints, others: Floats) -> Floats:
     array([-0.134, -1.386])
     """
     top = observed.copy()
-    np.fmax.at(top, at, others)
+    np.fmax.at(top, boundaries, others)
+    impossible = np.isneginf(top)
     with np.errstate(invalid="ignore", divide="ignore"):
-        total = np.where(np.isneginf(top), 1.0, np.exp(observed - top))
-        np.add.at(total, at, np.where(np.isneginf(top[at]), 0.0, np.exp(others - top[at])))
+        total = np.where(impossible, 1.0, np.exp(observed - top))
+        np.add.at(total, boundaries, np.where(impossible[boundaries], 0.0, np.exp(others - top[boundaries])))
         return top + np.log(total)
 
 
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class WordScores:
-    """Surprisal terms of words, in nats; ``nan`` where there is no number."""
+class WordTerms:
+    """The terms of the equation for words, in nats; not a number where the model gave none.
 
-    corrected: Floats
-    naive: Floats
-    before: Floats
-    after: Floats
-
-
-def estimate(target: Floats, lows: Ints, stops: Ints, before: Floats, after: Floats) -> WordScores:
-    """Combine token log-probabilities and boundary masses into word surprisals.
-
-    Parameters
+    Attributes
     ----------
-    target
-        log p of every token.
-    lows, stops
-        ``[W]``: the tokens of each word.
-    before, after
+    token_log_prob
+        ``[W]``: Σ log p of each word's tokens, the separators before it included.
+    log_before, log_after
         ``[W]``: log B̃ on both sides of each word.
+    n_tokens
+        ``[W]``: how many tokens each word has.
     """
-    naive = 0.0 - segment_sums(target, lows, stops)
+
+    token_log_prob: Floats
+    log_before: Floats
+    log_after: Floats
+    n_tokens: Ints
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A way to compute the surprisal of words from the terms of the equation.
+
+    Attributes
+    ----------
+    name
+        What it is called in options. Its column is ``surprisal_<name>``, but for ``corrected``, which is ``surprisal``.
+    description
+        What the column says, in one line.
+    estimate
+        From terms to surprisals in nats, ``[W]``.
+    """
+
+    name: str
+    description: str
+    estimate: Callable[[WordTerms], Floats]
+
+    @property
+    def column(self) -> str:
+        """The name of its column."""
+        return "surprisal" if self.name == "corrected" else f"surprisal_{self.name}"
+
+
+def _naive(terms: WordTerms) -> Floats:
+    return 0.0 - terms.token_log_prob  # minus zero would print as -0.0
+
+
+def _corrected(terms: WordTerms) -> Floats:
     with np.errstate(invalid="ignore"):  # what has no probability has no surprisal either
-        corrected = naive - after + before
-    return WordScores(corrected=corrected, naive=naive, before=0.0 - before, after=0.0 - after)
+        return _naive(terms) - terms.log_after + terms.log_before
+
+
+ESTIMATORS: dict[str, Estimator] = {}
+"""Estimators by name."""
+
+ALWAYS = ("corrected", "naive")
+"""The estimators that every table has."""
+
+
+def register_estimator(estimator: Estimator) -> None:
+    """Add an estimator, which can then be given by name wherever surprisals are computed."""
+    ESTIMATORS[estimator.name] = estimator
+
+
+register_estimator(Estimator("corrected", "the word's surprisal, corrected", _corrected))
+register_estimator(Estimator("naive", "the sum of its tokens' surprisals, as usually published", _naive))
 
 
 def check_estimators(names: Collection[str]) -> None:
-    """Raise, unless these are estimators."""
+    """Raise, unless these are names of estimators."""
+    for name in names:
+        if name not in ESTIMATORS:
+            raise OptionError(f"no estimator is called '{name}'. {did_you_mean(name, ESTIMATORS)}")

@@ -1,7 +1,7 @@
-"""Every token as bytes.
+"""Every token as bytes, and where the tokens of a text stand.
 
-Tokenisers write their pieces in a handful of conventions. Which one is at hand is read off the pieces themselves, then
-checked on real text: the bytes of a text's tokens must be the text's bytes. What a tokeniser does with first words,
+Tokenizers write their pieces in a handful of conventions. Which one is used is read off the pieces themselves, then
+checked on real text: the bytes of a text's tokens must be the text's bytes. What a tokenizer does with first words,
 with punctuation and with white space is found by asking it.
 """
 
@@ -11,23 +11,36 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wordprob.core.arrays import Ints, concat_ranges
-from wordprob.core.arrays import cumulative_offsets as cumulative
+from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.core.byte_alphabet import byte_alphabet
+
+METASPACE = "▁"
+PROBES = ("mark", "She saw the mark.", "a b", "It is a test (of sorts), isn't it?", "wall wall, wall")
+"""Texts that tokenizers are tried on."""
+
+Encode = Callable[[str], Sequence[int]]
+CharacterSpans = Sequence[tuple[int, int]]
+"""A tokenizer's own account of where its tokens stand, in characters."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the tokeniser made of one text.
+    """What the tokenizer made of one text.
 
-    ``starts`` and ``ends`` are byte offsets into the text's UTF-8 form. A token may reach beyond the text's
-    end (an end-of-word mark that stands for a space nobody typed). ``exact`` says that the tokens' bytes are the
-    text's bytes; otherwise the tokeniser rewrote the text and the spans are its own account of it.
+    Attributes
+    ----------
+    ids
+        The tokens.
+    starts, ends
+        Where each stands, in bytes of the text's UTF-8 form. A token may reach beyond the end of the text (an
+        end-of-word mark that stands for a space nobody typed).
+    exact
+        Whether the tokens' bytes are the text's bytes. Otherwise the tokenizer rewrote the text, and the spans are its
+        own account of it.
     """
 
     ids: Ints
@@ -38,14 +51,14 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every token as bytes, whatever its tokeniser's convention.
+    """Every token as bytes, whatever its tokenizer's convention.
 
     Attributes
     ----------
     pieces
         Bytes of each token; ``None`` for control tokens, which stand for no text.
     convention
-        How the tokeniser writes pieces: ``byte-level``, ``metaspace``, ``</w>``, ``@@``, ``##`` or ``plain``.
+        How the tokenizer writes pieces: ``byte-level``, ``metaspace``, ``</w>``, ``@@``, ``##`` or ``plain``.
     family
         ``bow`` or ``eow``: where white space goes, into the token after it or the one before it; ``none`` if
         tokens hold no white space at all.
@@ -53,20 +66,28 @@ class Vocabulary:
         Tokens that end a pre-token by a mark that is not text (``</w>``, the absence of ``@@``).
     mark_is_space
         Whether such a mark always stands for white space or the end (``@@``), or also for a switch to
-        punctuation (``</w>`` of a tokeniser that splits punctuation first).
+        punctuation (``</w>`` of a tokenizer that splits punctuation first).
     spaced
         Tokens that begin a pre-token by a mark that is not text (the absence of ``##``).
     first_word_marked
         Whether the first word of a text gets the mark that other words get.
+    lossy
+        Whether the tokenizer changes the text it is given.
     start, ends
         The document-start id, and every id that ends a document.
+    unknown
+        The id for what cannot be written.
+    fingerprint
+        A short digest of the vocabulary and of what the tokenizer does with :data:`PROBES`.
+    tokens
+        The tokenizer's own spelling of each token.
     """
 
     pieces: tuple[bytes | None, ...]
     convention: str
     family: str
-    marked: NDArray[np.bool_]
-    spaced: NDArray[np.bool_]
+    marked: Bools
+    spaced: Bools
     mark_is_space: bool
     first_word_marked: bool
     lossy: bool
@@ -78,48 +99,41 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids the tokeniser knows."""
+        """Number of ids the tokenizer knows."""
         return len(self.pieces)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this vocabulary from others, for caches."""
+        return self.fingerprint, self.size, self.start, self.ends, self.unknown
+
     @cached_property
-    def written(self) -> tuple[bytes, ...]:
+    def token_bytes(self) -> tuple[bytes, ...]:
         """Bytes of each token, none for a control token."""
         return tuple(piece or b"" for piece in self.pieces)
 
     @cached_property
     def lengths(self) -> Ints:
         """Number of bytes of each token."""
-        return np.array([len(piece) for piece in self.written], dtype=np.int64)
+        return np.array([len(piece) for piece in self.token_bytes], dtype=np.int64)
 
 
-METASPACE = "▁"
-
-
-PROBES = ("mark", "She saw the mark.", "a b", "It is a test (of sorts), isn't it?", "wall wall, wall")
-
-
-Encode = Callable[[str], Sequence[int]]
-
-
-Offsets = Callable[[], Sequence[tuple[int, int]]]
-
-
-OffsetsOf = Callable[[int], Sequence[tuple[int, int]]]
+# --- pieces to bytes --------------------------------------------------------------------------------------------------
 
 
 def convention_of(pieces: Collection[str]) -> str:
     """Tell how these pieces are written, by what most of them look like."""
     few = max(1, len(pieces) // 50)
-    if sum(p.endswith("</w>") for p in pieces) > few:
+    if sum(piece.endswith("</w>") for piece in pieces) > few:
         return "</w>"
-    if sum(p.endswith("@@") for p in pieces) > few:
+    if sum(piece.endswith("@@") for piece in pieces) > few:
         return "@@"
-    if sum(p.startswith("##") for p in pieces) > few:
+    if sum(piece.startswith("##") for piece in pieces) > few:
         return "##"
-    if sum(p.startswith(METASPACE) or p.endswith(METASPACE) for p in pieces) > few:
+    if sum(piece.startswith(METASPACE) or piece.endswith(METASPACE) for piece in pieces) > few:
         return "metaspace"
     alphabet = byte_alphabet()
-    if sum("Ġ" in p for p in pieces) > few and all(c in alphabet for p in pieces for c in p):
+    if sum("Ġ" in piece for piece in pieces) > few and all(c in alphabet for piece in pieces for c in piece):
         return "byte-level"
     return "plain"
 
@@ -131,14 +145,15 @@ def piece_bytes(piece: str, convention: str) -> bytes:
     (b' caf', b' caf', b'\xc3')
     """
     if convention == "byte-level":
-        return bytes(byte_alphabet()[c] for c in piece)
+        return bytes(byte_alphabet()[character] for character in piece)
     if convention == "metaspace":
-        if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
-            return bytes([int(piece[3:5], 16)])
-        return piece.replace(METASPACE, " ").encode()
+        is_byte = len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
+        return bytes([int(piece[3:5], 16)]) if is_byte else piece.replace(METASPACE, " ").encode()
     if convention == "##":
         return piece.removeprefix("##").encode()
-    return piece.removesuffix(convention).encode() if convention in ("</w>", "@@") else piece.encode()
+    if convention in ("</w>", "@@"):
+        return piece.removesuffix(convention).encode()
+    return piece.encode()
 
 
 def family_of(pieces: Iterable[bytes | None], convention: str) -> str:
@@ -147,11 +162,15 @@ def family_of(pieces: Iterable[bytes | None], convention: str) -> str:
         return "eow"
     if convention == "##":
         return "bow"
-    texts = [p for p in pieces if p and p.strip()]
-    before, behind = sum(p[:1] == b" " for p in texts), sum(p[-1:] == b" " for p in texts)
-    if before == behind == 0:
+    texts = [piece for piece in pieces if piece and piece.strip()]
+    in_front = sum(piece[:1] == b" " for piece in texts)
+    behind = sum(piece[-1:] == b" " for piece in texts)
+    if in_front == behind == 0:
         return "none"
-    return "bow" if before >= behind else "eow"
+    return "bow" if in_front >= behind else "eow"
+
+
+# --- asking the tokenizer ---------------------------------------------------------------------------------------------
 
 
 def build_vocabulary(
@@ -164,12 +183,12 @@ def build_vocabulary(
     ends: Sequence[int],
     unknown: int | None = None,
 ) -> Vocabulary:
-    """Put a tokeniser's pieces and its own answers together.
+    """Put a tokenizer's pieces and its own answers together.
 
     Parameters
     ----------
     pieces
-        The tokeniser's spelling of every id.
+        The tokenizer's spelling of every id.
     encode
         Text to ids, without special tokens.
     added
@@ -179,132 +198,156 @@ def build_vocabulary(
     start, ends, unknown
         The document-start id, the ids that end a document, and the id for what cannot be written.
     """
-    silent = {*control, *ends, unknown}
-    convention = convention_of({p for i, p in enumerate(pieces) if i not in added and i not in silent})
-    texts = tuple(
-        None if i in silent else added[i].encode() if i in added else piece_bytes(p, convention)
-        for i, p in enumerate(pieces)
-    )
-    marks = _marks(pieces, convention, control)
-    spaced = np.array([convention == "##" and not p.startswith("##") for p in pieces])
-    answers = [(probe, encode(probe)) for probe in PROBES]
+    without_text = {*control, *ends, unknown}
+    ordinary = {piece for i, piece in enumerate(pieces) if i not in added and i not in without_text}
+    convention = convention_of(ordinary)
+    as_bytes: list[bytes | None] = []
+    for i, piece in enumerate(pieces):
+        if i in without_text:
+            as_bytes.append(None)
+        else:
+            as_bytes.append(added[i].encode() if i in added else piece_bytes(piece, convention))
+    marked = _marked(pieces, convention, control)
+    probed = [(probe, encode(probe)) for probe in PROBES]
     return Vocabulary(
-        pieces=texts,
+        pieces=tuple(as_bytes),
         convention=convention,
-        family=family_of(texts, convention),
-        marked=marks,
-        spaced=spaced,
-        mark_is_space=_mark_is_space(encode, marks),
-        first_word_marked=_first_word_marked(texts, encode),
-        lossy=any(_joined(texts, ids).strip() != probe.encode() for probe, ids in answers),
+        family=family_of(as_bytes, convention),
+        marked=marked,
+        spaced=np.array([convention == "##" and not piece.startswith("##") for piece in pieces]),
+        mark_is_space=_mark_is_space(encode, marked),
+        first_word_marked=_first_word_marked(as_bytes, encode),
+        lossy=any(_join(as_bytes, ids).strip() != probe.encode() for probe, ids in probed),
         start=start,
         ends=tuple(dict.fromkeys(ends)),
         unknown=unknown,
-        fingerprint=fingerprint(pieces, [ids for _, ids in answers]),
+        fingerprint=fingerprint(pieces, [ids for _, ids in probed]),
         tokens=tuple(pieces),
     )
 
 
-def _marks(pieces: Sequence[str], convention: str, control: Collection[int]) -> NDArray[np.bool_]:
+def _marked(pieces: Sequence[str], convention: str, control: Collection[int]) -> Bools:
+    """Return True for pieces that end a pre-token by a mark that is not text."""
     if convention == "</w>":
-        marked = [p.endswith("</w>") for p in pieces]
+        marked = [piece.endswith("</w>") for piece in pieces]
     elif convention == "@@":
-        marked = [not p.endswith("@@") for p in pieces]
+        marked = [not piece.endswith("@@") for piece in pieces]
     else:
         marked = [False] * len(pieces)
-    return np.array([m and i not in control for i, m in enumerate(marked)])
+    return np.array([mark and i not in control for i, mark in enumerate(marked)])
 
 
-def _joined(pieces: Sequence[bytes | None], ids: Sequence[int]) -> bytes:
+def _join(pieces: Sequence[bytes | None], ids: Sequence[int]) -> bytes:
     return b"".join(pieces[i] or b"" for i in ids)
 
 
-def _mark_is_space(encode: Encode, marked: NDArray[np.bool_]) -> bool:
-    """A mark that also stands before a full stop is no sign of white space."""
+def _mark_is_space(encode: Encode, marked: Bools) -> bool:
+    """Return True unless a mark also stands before a full stop, where it is no sign of white space."""
     return not any(bool(marked[i]) for i in list(encode("mark.mark"))[:-1])
 
 
 def _first_word_marked(pieces: Sequence[bytes | None], encode: Encode) -> bool:
-    first = [_joined(pieces, encode(word)) for word in ("mark", "a", "The", "2")]
-    return any(first) and all(text.startswith(b" ") for text in first if text)
+    """Return True if texts of one word are written with white space in front."""
+    first_words = [_join(pieces, encode(word)) for word in ("mark", "a", "The", "2")]
+    return any(first_words) and all(text.startswith(b" ") for text in first_words if text)
 
 
 def fingerprint(pieces: Sequence[str], answers: Iterable[Sequence[int]]) -> str:
-    """Return a short digest of a vocabulary and of what the tokeniser does with the probe texts."""
+    """Return a short digest of a vocabulary and of what the tokenizer does with the probe texts."""
     digest = hashlib.sha256("\n".join(pieces).encode("utf-8", "surrogatepass"))
     for ids in answers:
         digest.update(np.asarray(ids, dtype=np.int64).tobytes())
     return digest.hexdigest()[:16]
 
 
+# --- where tokens stand -----------------------------------------------------------------------------------------------
+
+
 def all_spans(
-    texts: Sequence[str], ids: Sequence[Sequence[int]], vocabulary: Vocabulary, offsets: OffsetsOf | None
+    texts: Sequence[str],
+    ids: Sequence[Sequence[int]],
+    vocabulary: Vocabulary,
+    spans_of: Callable[[int], CharacterSpans] | None,
 ) -> list[Tokens]:
     """Find where the tokens of many texts stand; all at once where they simply add up to the texts.
 
     :func:`byte_spans` is the readable twin.
+
+    Parameters
+    ----------
+    texts, ids
+        The texts, and the tokens of each.
+    vocabulary
+        What the ids stand for.
+    spans_of
+        Returns the tokenizer's own character spans for the text with this number, where it has any.
     """
-    edges = cumulative(map(len, ids))
-    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=int(edges[-1]))
-    written, sizes = _all_written(flat, vocabulary), vocabulary.lengths[flat]
-    data = [t.encode("utf-8", "surrogatepass") for t in texts]
+    token_offsets = cumulative_offsets(map(len, ids))
+    all_ids = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=int(token_offsets[-1]))
+    written = _bytes_of(all_ids, vocabulary)
+    sizes = vocabulary.lengths[all_ids]
     ends = np.cumsum(sizes)
-    for dummy in (0, 1):
-        expected = [d and b" " + d for d in data] if dummy else data
-        borders = cumulative([len(d) for d in expected])
-        if written == b"".join(expected) and np.array_equal(np.append(0, ends)[edges], borders):
-            ends -= np.repeat(borders[:-1] + dummy, np.diff(edges))
-            starts, exact = np.maximum(ends - sizes, 0), not vocabulary.marked.any()
-            bounds = pairwise(edges.tolist())
-            return [Tokens(flat[a:b], starts[a:b], ends[a:b], exact) for a, b in bounds]
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    for dummy_space in (0, 1):  # SentencePiece may put a space in front of every text
+        expected = [data and b" " + data for data in encoded] if dummy_space else encoded
+        byte_borders = cumulative_offsets([len(data) for data in expected])
+        if written == b"".join(expected) and np.array_equal(np.append(0, ends)[token_offsets], byte_borders):
+            ends -= np.repeat(byte_borders[:-1] + dummy_space, np.diff(token_offsets))
+            starts = np.maximum(ends - sizes, 0)
+            exact = not vocabulary.marked.any()
+            return [Tokens(all_ids[part], starts[part], ends[part], exact) for part in slices_of(token_offsets)]
     return [
-        byte_spans(text, np.array(row, dtype=np.int64), vocabulary, None if offsets is None else partial(offsets, n))
+        byte_spans(text, np.array(row, dtype=np.int64), vocabulary, None if spans_of is None else partial(spans_of, n))
         for n, (text, row) in enumerate(zip(texts, ids, strict=True))
     ]
 
 
-def _all_written(ids: Ints, vocabulary: Vocabulary) -> bytes:
+def _bytes_of(ids: Ints, vocabulary: Vocabulary) -> bytes:
     """Return the bytes of tokens, end to end; each different token is looked up once."""
-    there = np.zeros(vocabulary.size, dtype=bool)
-    there[ids] = True
-    used = np.flatnonzero(there)
-    data = np.frombuffer(b"".join(map(vocabulary.written.__getitem__, used.tolist())), dtype=np.uint8)
+    occurs = np.zeros(vocabulary.size, dtype=bool)
+    occurs[ids] = True
+    used = np.flatnonzero(occurs)
+    data = np.frombuffer(b"".join(map(vocabulary.token_bytes.__getitem__, used.tolist())), dtype=np.uint8)
     begins = np.zeros(vocabulary.size, dtype=np.int64)
-    begins[used] = cumulative(vocabulary.lengths[used])[:-1]
+    begins[used] = cumulative_offsets(vocabulary.lengths[used])[:-1]
     return data[concat_ranges(begins[ids], vocabulary.lengths[ids])].tobytes()
 
 
-def byte_spans(text: str, ids: Ints, vocabulary: Vocabulary, offsets: Offsets | None) -> Tokens:
+def byte_spans(
+    text: str, ids: Ints, vocabulary: Vocabulary, character_spans: Callable[[], CharacterSpans] | None
+) -> Tokens:
     """Find where each token stands in ``text``, in bytes of its UTF-8 form.
 
     The tokens' own bytes settle it when they add up to the text, a dummy space in front allowed for. Otherwise the
-    tokeniser rewrote the text: its character offsets are taken, or, where it has none, its pieces are
-    looked for one after another.
+    tokenizer rewrote the text: its character spans are taken, or, where it has none, its pieces are looked for one
+    after another.
     """
-    pieces = [vocabulary.written[i] for i in ids.tolist()]
-    data, whole = text.encode("utf-8", "surrogatepass"), b"".join(pieces)
-    dummy = 1 if whole == b" " + data else 0
-    if whole[dummy:] == data or (whole.startswith(data) and whole[len(data) :] == b" "):
-        ends = np.cumsum([len(p) for p in pieces], dtype=np.int64) - dummy
+    pieces = [vocabulary.token_bytes[i] for i in ids.tolist()]
+    data, written = text.encode("utf-8", "surrogatepass"), b"".join(pieces)
+    dummy_space = 1 if written == b" " + data else 0
+    space_added_behind = written.startswith(data) and written[len(data) :] == b" "
+    if written[dummy_space:] == data or space_added_behind:
+        ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64) - dummy_space
         starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(pieces)]
         return Tokens(ids, np.maximum(starts, 0), ends, exact=not vocabulary.marked.any())
-    if offsets is not None:
-        at = np.concatenate([[0], np.cumsum([len(c.encode("utf-8", "surrogatepass")) for c in text], dtype=np.int64)])
-        spans = np.asarray(offsets(), dtype=np.int64).reshape(-1, 2)
-        return Tokens(ids, at[spans[:, 0]], at[spans[:, 1]], exact=False)
-    return _search(text, ids, pieces)
+    if character_spans is None:
+        return _search_pieces(data, ids, pieces)
+    byte_offsets = cumulative_offsets([len(character.encode("utf-8", "surrogatepass")) for character in text])
+    spans = np.asarray(character_spans(), dtype=np.int64).reshape(-1, 2)
+    return Tokens(ids, byte_offsets[spans[:, 0]], byte_offsets[spans[:, 1]], exact=False)
 
 
-def _search(text: str, ids: Ints, pieces: Sequence[bytes]) -> Tokens:
-    """Look for the pieces one after another; an unknown one takes what lies before the next found."""
-    data, at = text.encode("utf-8", "surrogatepass"), 0
+def _search_pieces(data: bytes, ids: Ints, pieces: Sequence[bytes]) -> Tokens:
+    """Look for the pieces one after another; an unknown one takes what lies before the next one that is there."""
+    position = 0
     spans: list[tuple[int, int]] = []
     for piece in pieces:
-        found = data.find(piece, at) if piece.strip() else -1
-        blank = data[at:found].strip() if found >= 0 else b"?"
-        begin = found if found >= 0 and (not blank or not spans or spans[-1][0] == spans[-1][1]) else at
-        end = begin + (len(piece) if begin == found else 0)
-        spans.append((begin, end))
-        at = end
+        place = data.find(piece, position) if piece.strip() else -1
+        skipped = data[position:place].strip() if place >= 0 else b"?"
+        after_unknown = not spans or spans[-1][0] == spans[-1][1]
+        present = place >= 0 and (not skipped or after_unknown)
+        start = place if present else position
+        position = start + (len(piece) if start == place else 0)
+        spans.append((start, position))
     array = np.array(spans, dtype=np.int64).reshape(-1, 2)
     return Tokens(ids, array[:, 0], array[:, 1], exact=False)

@@ -1,4 +1,4 @@
-"""HTML: scored words in colour, in a file of its own or on the page that ``wordprob serve`` shows.
+"""HTML with scored words in colour: a report in one file, and the view that the page of ``wordprob serve`` shares.
 
 >>> import wordprob
 >>> from wordprob.render import write_report

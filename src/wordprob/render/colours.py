@@ -1,9 +1,10 @@
-"""Two colour scales: from nothing to much, and from less to more.
+"""Two colour scales: a sequential one for surprisal and a diverging one for differences.
 
-Both are curves in OKLab, a space in which equal distances look equally different, cut into steps of equal length.
-Lightness carries the order, so they survive every kind of colour blindness and a black-and-white printer; the hues
-(yellow to blue, blue to orange) are those that colour-blind readers keep apart. Little surprisal fades into the page, a
-light one and a dark one. Text on a step is black or white, whichever can be read better.
+Both are curves in OKLab, a colour space in which equal distances look equally different, cut into steps of equal
+length. Lightness alone shows the order, so the scales work with every kind of colour blindness and on a black-and-white
+printer; the hues (yellow to blue, blue to orange) are ones that colour-blind readers can tell apart. Low surprisal is
+close to the colour of the page, which may be light or dark. The text on a colour is black or white, whichever is easier
+to read.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import numpy as np
 from wordprob.core.arrays import Floats
 
 STEPS = 33
-"""Colours of a scale; odd, so that the diverging one has a middle."""
+"""Number of colours of a scale; odd, so that the diverging one has a middle."""
 
-_FINE = 2001
+CURVE_POINTS = 2001
+"""Points of a curve before it is cut into steps: many, so that the straight lines between them do not matter."""
+
+LUMINANCE_WEIGHTS = (0.2126, 0.7152, 0.0722)
+"""Shares of red, green and blue in the relative luminance of WCAG 2."""
 
 
 class Knot(NamedTuple):
@@ -32,9 +37,9 @@ SEQUENTIAL = {
     "light": (Knot(0.975, 0.03, 100), Knot(0.80, 0.105, 165), Knot(0.56, 0.10, 225), Knot(0.33, 0.11, 270)),
     "dark": (Knot(0.27, 0.03, 270), Knot(0.45, 0.09, 255), Knot(0.68, 0.11, 180), Knot(0.93, 0.12, 105)),
 }
-"""Little to much."""
+"""From low to high."""
 
-ARMS = {
+DIVERGING_HALVES = {
     "light": (
         (Knot(0.975, 0.0, 245), Knot(0.74, 0.10, 248), Knot(0.45, 0.13, 255)),
         (Knot(0.975, 0.0, 70), Knot(0.74, 0.125, 62), Knot(0.45, 0.12, 48)),
@@ -44,22 +49,23 @@ ARMS = {
         (Knot(0.27, 0.0, 60), Knot(0.55, 0.105, 62), Knot(0.82, 0.13, 70)),
     ),
 }
-"""From the middle to less, and from the middle to more."""
+"""From the middle to the lowest, and from the middle to the highest."""
 
 
 def sequential(theme: str, steps: int = STEPS) -> list[str]:
-    """Return the colours from little to much, as ``#rrggbb``, for a ``light`` or a ``dark`` page."""
-    return _hexes(_even(_curve(SEQUENTIAL[theme]), steps))
+    """Return the colours from low to high, as ``#rrggbb``, for a ``light`` or a ``dark`` page."""
+    return _hex_colours(_evenly_spaced(_curve(SEQUENTIAL[theme]), steps))
 
 
 def diverging(theme: str, steps: int = STEPS) -> list[str]:
-    """Return the colours from much less through none to much more."""
-    less, more = (_even(_curve(arm), steps // 2 + 1) for arm in ARMS[theme])
-    return _hexes(np.concatenate([less[::-1], more[1:]]))
+    """Return the colours from far below zero to far above it, for a ``light`` or a ``dark`` page."""
+    lower, upper = (_evenly_spaced(_curve(knots), steps // 2 + 1) for knots in DIVERGING_HALVES[theme])
+    # Both halves begin in the middle, which is counted once.
+    return _hex_colours(np.concatenate([lower[::-1], upper[1:]]))
 
 
 def ink(background: str) -> str:
-    """Return black or white, whichever stands out more on ``background`` (by WCAG at least 4.5 to 1).
+    """Return black or white, whichever has more contrast with ``background`` (by WCAG at least 4.5 to 1).
 
     >>> ink("#fffde0"), ink("#10204a")
     ('#000000', '#ffffff')
@@ -67,56 +73,64 @@ def ink(background: str) -> str:
     return max(("#000000", "#ffffff"), key=lambda text: contrast(text, background))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Return the contrast of two colours by WCAG 2, from 1 to 21."""
-    low, high = sorted(float(_linear(c) @ (0.2126, 0.7152, 0.0722)) for c in (one, other))
-    return (high + 0.05) / (low + 0.05)
+    darker, lighter = sorted(float(linear_rgb(colour) @ LUMINANCE_WEIGHTS) for colour in (first, second))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def linear_rgb(colour: str) -> Floats:
+    """Return red, green and blue of ``#rrggbb`` in proportion to light: from 0 to 1, without sRGB's gamma curve."""
+    encoded = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
 
 
 def stylesheet() -> str:
     """Return CSS that gives the classes ``s0`` … and ``d0`` … their colours, for light and dark pages."""
+    return _rules("s", sequential("light"), sequential("dark")) + _rules("d", diverging("light"), diverging("dark"))
+
+
+def _rules(letter: str, light_colours: list[str], dark_colours: list[str]) -> str:
+    """Return a rule for each step of a scale: its colour, and that of the text on it."""
     rules = []
-    for letter, scale in (("s", sequential), ("d", diverging)):
-        for n, (light, dark) in enumerate(zip(scale("light"), scale("dark"), strict=True)):
-            rules.append(
-                f".{letter}{n}{{--fill:light-dark({light},{dark});--ink:light-dark({ink(light)},{ink(dark)})}}\n"
-            )
+    for step, (light, dark) in enumerate(zip(light_colours, dark_colours, strict=True)):
+        fill = f"--fill:light-dark({light},{dark})"
+        text = f"--ink:light-dark({ink(light)},{ink(dark)})"
+        rules.append(f".{letter}{step}{{{fill};{text}}}\n")
     return "".join(rules)
 
 
 def _curve(knots: tuple[Knot, ...]) -> Floats:
-    """Return many OKLab points along the knots; hue and chroma change evenly with the place between them."""
-    at, fine = np.linspace(0, 1, len(knots)), np.linspace(0, 1, _FINE)
-    light, chroma, hue = (np.interp(fine, at, column) for column in np.array(knots).T)
-    return np.stack([light, chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))], axis=1)
+    """Return many OKLab points along the knots; lightness, chroma and hue change linearly between two knots."""
+    knot_positions = np.linspace(0, 1, len(knots))
+    positions = np.linspace(0, 1, CURVE_POINTS)
+    lightness, chroma, hue = (np.interp(positions, knot_positions, values) for values in np.array(knots).T)
+    return np.stack([lightness, chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))], axis=1)
 
 
-def _even(curve: Floats, steps: int) -> Floats:
-    """Pick points that lie equally far apart along the curve."""
-    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
-    wanted = np.linspace(0, along[-1], steps)
-    return np.stack([np.interp(wanted, along, column) for column in curve.T], axis=1)
+def _evenly_spaced(curve: Floats, steps: int) -> Floats:
+    """Return points that lie equally far apart along the curve."""
+    distances = np.linalg.norm(np.diff(curve, axis=0), axis=1)
+    lengths = np.concatenate([[0.0], np.cumsum(distances)])
+    wanted = np.linspace(0, lengths[-1], steps)
+    return np.stack([np.interp(wanted, lengths, coordinate) for coordinate in curve.T], axis=1)
 
 
-_TO_LMS = np.array(
+_OKLAB_TO_CONES = np.array(
     [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]]
 )
-_TO_RGB = np.array(
+_CONES_TO_RGB = np.array(
     [
         [4.0767416621, -3.3077115913, 0.2309699292],
         [-1.2684380046, 2.6097574011, -0.3413193965],
         [-0.0041960863, -0.7034186147, 1.707614701],
     ]
 )
-"""Ottosson's matrices: OKLab to cone responses, and those to linear sRGB."""
+"""Ottosson's matrices: OKLab to the cube roots of cone responses, and cone responses to linear sRGB."""
 
 
-def _hexes(oklab: Floats) -> list[str]:
-    linear = np.clip((oklab @ _TO_LMS.T) ** 3 @ _TO_RGB.T, 0, 1)
+def _hex_colours(oklab: Floats) -> list[str]:
+    """Return OKLab colours as ``#rrggbb``, clipped to what sRGB can show."""
+    linear = np.clip((oklab @ _OKLAB_TO_CONES.T) ** 3 @ _CONES_TO_RGB.T, 0, 1)
     encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return ["#" + "".join(f"{round(255 * c):02x}" for c in colour) for colour in encoded.tolist()]
-
-
-def _linear(colour: str) -> Floats:
-    encoded = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    return ["#" + "".join(f"{round(255 * channel):02x}" for channel in colour) for colour in encoded.tolist()]

@@ -1,21 +1,39 @@
-"""Texts cut into batches."""
+"""Texts cut into chunks that are scored together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+MAX_TEXTS_PER_CHUNK = 8192
 
-def text_batches(lengths: Iterable[int], most: int, size: int, first: int | None = None) -> Iterator[slice]:
-    """Cut a row of texts into text_batches of at most ``most`` texts and about ``size`` characters.
+CHARACTERS_PER_BATCH_TOKEN = 128
+"""Characters in a chunk, about, for each token that the model takes at a time: some thirty batches."""
 
-    The first has about ``first`` characters and each twice as many as the one before, so that work begins soon.
+FIRST_CHUNK_CHARACTERS = 1 << 16
+"""Characters of the first chunk, where chunks are larger: the model need not wait long for it."""
+
+SHARED_CONTEXT_CHARACTERS = 1 << 20
+"""Characters of whole texts that share a context, in a chunk."""
+
+
+def chunk_slices(
+    lengths: Iterable[int], max_texts: int, max_characters: int, first_characters: int | None = None
+) -> Iterator[slice]:
+    """Cut a row of texts into chunks of at most ``max_texts`` texts and about ``max_characters`` characters.
+
+    The first has about ``first_characters`` and each twice as many as the one before, so that work begins soon.
+
+    >>> list(chunk_slices([3, 3, 9, 1], max_texts=2, max_characters=8))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
-    low, count, total, room = 0, 0, 0, size if first is None else min(first, size)
+    limit = max_characters if first_characters is None else min(first_characters, max_characters)
+    first = count = total = 0
     for length in lengths:
-        if count and (count == most or total + length > room):
-            yield slice(low, low + count)
-            low, count, total, room = low + count, 0, 0, min(2 * room, size)
+        if count and (count == max_texts or total + length > limit):
+            yield slice(first, first + count)
+            first, count, total = first + count, 0, 0
+            limit = min(2 * limit, max_characters)
         count += 1
         total += length
     if count:
-        yield slice(low, low + count)
+        yield slice(first, first + count)

@@ -1,4 +1,4 @@
-"""What the model said about a page, and the boundary masses that follow from it."""
+"""What the model said about a batch, put where it belongs."""
 
 from __future__ import annotations
 
@@ -7,114 +7,123 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wordprob.core import equation as estimators
-from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets, segment_sums
-from wordprob.models.protocol import Request, Scores
-from wordprob.scoring.prepare import CERTAIN, ENDS, PreparedBatch
-
-
-@dataclass(frozen=True)
-class WindowRequest:
-    """A request about one window of a text, and where its answer goes."""
-
-    text: int
-    row: int
-    """The page's row that the answer begins with."""
-    boundaries: slice
-    """The boundaries it settles."""
-    final: bool
-    """Whether it reaches the end of the text."""
-    branches: Ints
-    """The branches that leave the text here."""
-    words: Ints
-    """The words whose beginnings are looked at more closely."""
-    request: Request
+from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
+from wordprob.core.equation import effective_boundaries, logsumexp
+from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.requests import Answer, TailScores
 
 
 @dataclass
 class CollectedScores:
-    """Everything in natural logarithms, along the page; not a number where the model said nothing."""
+    """Everything in natural logarithms, along the batch; not a number where the model said nothing.
 
-    target: Floats
-    """Of every token."""
-    boundary: Floats
-    """B, and once settled B̃, at every boundary."""
-    end: Floats
-    """That each text ends after its last token."""
-    entropy: Floats
-    rank: Floats
+    Attributes
+    ----------
+    token_log_probs
+        ``[T]``: log p of every token.
+    boundaries
+        ``[W + D]``: log B at every boundary, and log B̃ once other spellings are added.
+    ends
+        ``[D]``: log p of each text ending after its last token.
+    leaving
+        For every branch, log p of leaving the text; with its tail, once that is known.
+    after_leaving
+        For every branch, log B at its end.
+    statistics
+        By name, ``[W]``: statistics of the distribution where each word begins.
+    undecided
+        By boundary: the share of what may follow that leaves open whether a word has ended.
+    """
+
+    token_log_probs: Floats
+    boundaries: Floats
+    ends: Floats
     leaving: Floats
-    """Of leaving the text, at every branch."""
+    after_leaving: Floats
+    statistics: dict[str, Floats]
     undecided: dict[int, float] = field(default_factory=dict)
-    """Share of what may follow that leaves open whether a word has ended, by boundary."""
 
     @classmethod
-    def nothing(cls, reading: PreparedBatch) -> CollectedScores:
-        """Make room for what a page needs."""
-        words, texts = len(reading.starts), len(reading.page.documents)
+    def empty(cls, prepared: PreparedBatch) -> CollectedScores:
+        """Make room for what a batch needs."""
+        alignment = prepared.alignment
         return cls(
-            target=np.full(len(reading.ids), np.nan),
-            boundary=np.full(words + texts, np.nan),
-            end=np.full(texts, np.nan),
-            entropy=np.full(words, np.nan),
-            rank=np.full(words, np.nan),
-            leaving=np.zeros(len(reading.branches.rows)),
+            token_log_probs=np.full(len(alignment.ids), np.nan),
+            boundaries=np.full(alignment.n_words + alignment.n_texts, np.nan),
+            ends=np.full(alignment.n_texts, np.nan),
+            leaving=np.zeros(len(prepared.branches)),
+            after_leaving=np.zeros(len(prepared.branches)),
+            statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
         )
 
-    def take(self, reading: PreparedBatch, answers: Sequence[tuple[WindowRequest, Scores]], sets: Floats) -> None:
-        """Put answers where they belong; ``sets`` says which atoms are in which set."""
-        self._take_path(reading, answers, sets)
-        for ask, scores in answers:
-            if len(ask.branches):
-                self.leaving[ask.branches] = scores.gathered
-            if scores.statistics:
-                self.entropy[ask.words] = scores.statistics["entropy"]
-                self.rank[ask.words] = scores.statistics["rank"]
-            if reading.undecided:
-                self._take_undecided(reading, ask, scores)
+    def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+        """Put answers about windows where they belong."""
+        self._add_observed(prepared, answers)
+        for window, scores in answers:
+            if len(window.branches):
+                self.leaving[window.branches] = scores.gathered
+            for name, values in scores.statistics.items():
+                self.statistics[name][window.words] = values
+            if prepared.undecided_atoms:
+                self._add_undecided(prepared, Answer(window, scores))
 
-    def _take_path(self, reading: PreparedBatch, part: Sequence[tuple[WindowRequest, Scores]], sets: Floats) -> None:
-        """Take log p of the tokens, B at the boundaries and p(end)."""
-        rows = np.array([ask.row for ask, _ in part])
-        texts = np.array([ask.text for ask, _ in part])
-        self.target[concat_ranges(rows - texts, [len(s.target) for _, s in part])] = np.concatenate(
-            [s.target for _, s in part]
-        )
-        mass = np.exp(np.concatenate([s.mass for _, s in part], dtype=np.float64))
-        edges = cumulative_offsets([len(s.mass) for _, s in part])
-        counts = np.array([ask.boundaries.stop - ask.boundaries.start for ask, _ in part])
-        which = concat_ranges(np.array([ask.boundaries.start for ask, _ in part]), counts)
-        there = reading.rows[which] + np.repeat(edges[:-1] - rows, counts)
-        final = np.array([ask.final for ask, _ in part])
+    def _add_observed(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+        """Take log p of the tokens, B at the boundaries and p(end), of all answers at once."""
+        first_rows = np.array([window.first_row for window, _ in answers])
+        texts = np.array([window.text for window, _ in answers])
+        reaches_end = np.array([window.reaches_end for window, _ in answers])
+
+        # The token after row r of text d is token r - d of the batch.
+        tokens = concat_ranges(first_rows - texts, [len(scores.target) for _, scores in answers])
+        self.token_log_probs[tokens] = np.concatenate([scores.target for _, scores in answers])
+
+        mass = np.exp(np.concatenate([scores.mass for _, scores in answers], dtype=np.float64))
+        mass_offsets = cumulative_offsets([len(scores.mass) for _, scores in answers])
+        counts = np.array([window.boundaries.stop - window.boundaries.start for window, _ in answers])
+        boundaries = concat_ranges(np.array([window.boundaries.start for window, _ in answers]), counts)
+        mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
+        members = prepared.set_members
         with np.errstate(divide="ignore"):
-            self.boundary[which] = np.log((mass[there] * sets[reading.sets[which]]).sum(axis=1))
-            self.end[texts[final]] = np.log(mass[edges[1:][final] - 1] @ sets[ENDS])
+            in_set = mass[mass_rows] * members[prepared.boundary_sets[boundaries]]
+            self.boundaries[boundaries] = np.log(in_set.sum(axis=1))
+            last_rows = mass_offsets[1:][reaches_end] - 1
+            self.ends[texts[reaches_end]] = np.log(mass[last_rows] @ members[BoundarySets.END_OF_TEXT])
 
-    def _take_undecided(self, reading: PreparedBatch, ask: WindowRequest, scores: Scores) -> None:
-        for boundary in range(ask.boundaries.start, ask.boundaries.stop):
-            if boundary in reading.undecided:
-                open_mass = scores.mass[reading.rows[boundary] - ask.row, reading.undecided[boundary]]
-                self.undecided[boundary] = float(np.exp(estimators.logsumexp(open_mass.astype(np.float64))))
+    def _add_undecided(self, prepared: PreparedBatch, answer: Answer) -> None:
+        window, scores = answer
+        for boundary in range(window.boundaries.start, window.boundaries.stop):
+            if boundary in prepared.undecided_atoms:
+                row = prepared.alignment.boundary_rows[boundary] - window.first_row
+                masses = scores.mass[row, prepared.undecided_atoms[boundary]]
+                self.undecided[boundary] = float(np.exp(logsumexp(masses.astype(np.float64))))
 
-    def settle(self, reading: PreparedBatch) -> None:
-        """Turn B into B̃: nothing where there is no boundary, 1 where it is certain, all spellings together."""
-        self.boundary[reading.sets == CERTAIN] = 0.0
-        self._branch(reading)
-        self.boundary[reading.missing] = np.nan
+    def add_tail(self, tail: TailScores) -> None:
+        """Take what the model said of the rest of a spelling that left its text."""
+        self.leaving[tail.branch] += tail.log_prob
+        self.after_leaving[tail.branch] = tail.log_boundary
 
-    def _branch(self, reading: PreparedBatch) -> None:
-        """Add the other spellings to the observed one."""
-        if not reading.branches.rows:
-            return
-        boundaries = np.array(reading.branches.boundaries)
-        log_mass = np.zeros(len(boundaries))
-        for n, follow in reading.branches.follow.items():
-            self.leaving[n] += follow.log_prob
-            log_mass[n] = follow.log_mass
-        text = np.searchsorted(reading.first, boundaries, side="right") - 1
-        row, low = (reading.rows[b] - text for b in (boundaries, np.maximum(boundaries - 1, 0)))
-        low = np.where(boundaries > reading.first[text], low, reading.alignment.tokens[text])
-        before = segment_sums(self.target, low, np.array(reading.branches.rows) - text)
+    def apply_spellings(self, prepared: PreparedBatch) -> None:
+        """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
+        self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
+        if len(prepared.branches):
+            self._add_branches(prepared)
+        self.boundaries[prepared.missing] = np.nan
+
+    def _add_branches(self, prepared: PreparedBatch) -> None:
+        """Add the other spellings to the observed one, each relative to the observed tokens of its word.
+
+        Both paths are counted from the boundary before the word; what they share up to where the branch leaves cancels.
+        """
+        alignment = prepared.alignment
+        boundaries = np.array(prepared.branches.boundaries)
+        branch_rows = np.array(prepared.branches.rows)
+        text = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
+        word_stop = alignment.boundary_rows[boundaries] - text
+        word_first = alignment.boundary_rows[np.maximum(boundaries - 1, 0)] - text
+        is_first_boundary = boundaries <= alignment.first_boundaries[text]
+        word_first = np.where(is_first_boundary, alignment.token_offsets[text], word_first)
+        shared = segment_sums(self.token_log_probs, word_first, branch_rows - text)
+        observed = segment_sums(self.token_log_probs, word_first, word_stop)
         with np.errstate(invalid="ignore"):  # a spelling of probability zero has no ratio to others
-            ratio = before + self.leaving - segment_sums(self.target, low, row)
-        self.boundary[:] = estimators.effective_boundaries(self.boundary, boundaries, ratio + log_mass)
+            ratio = shared + self.leaving - observed
+        self.boundaries[:] = effective_boundaries(self.boundaries, boundaries, ratio + self.after_leaving)

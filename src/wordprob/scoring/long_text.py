@@ -15,96 +15,124 @@ from wordprob.core.text import Document
 from wordprob.core.windows import context_size
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.ahead import Chunk, RequestSettings
+from wordprob.scoring.prepare import BatchSettings, Chunk
 from wordprob.tables.result import BatchScores, TextTotals
 
-WINDOWS = 32
+SECTION_CHARACTERS_PER_WINDOW_TOKEN = 32
 """Characters of a section for each token of a window, at least: some ten windows, the last of which is not full."""
 
-OVERLAP = 256
+OVERLAP_CHARACTERS = 256
 """Characters before a section, at least: more than definitions and spellings look at."""
+
+CHARACTERS_PER_TOKEN = 5
+"""A first guess at how many characters a token takes."""
 
 
 def sections(
-    document: Document, rule: WordDefinition, tokenizer: Tokenizer, settings: RequestSettings, size: int
+    document: Document,
+    definition: WordDefinition,
+    tokenizer: Tokenizer,
+    settings: BatchSettings,
+    section_characters: int,
 ) -> list[Chunk]:
-    """Cut a text that is much longer than the model's context into sections of about so many characters."""
-    text, whole = document.text, [Chunk([document])]
-    if settings.room is None or not rule.local:
+    """Cut a text that is much longer than the model's context into sections of about so many characters.
+
+    A text that fits, or that cannot be cut for certain, comes back whole.
+    """
+    whole = [Chunk([document])]
+    if settings.max_text_tokens is None or not definition.local:
         return whole
-    size = max(size, WINDOWS * settings.room)
+    size = max(section_characters, SECTION_CHARACTERS_PER_WINDOW_TOKEN * settings.max_text_tokens)
+    text = document.text
     if len(text) <= 2 * size:
         return whole
-    found, begin, low = [], 0, 0
-    while len(text) - low > 2 * size and (cut := tokenizer.cut(text, low + size)) is not None:
-        found.append(_part(document, begin, low, cut[0], True))
-        low, begin = cut[0], _begin(text, cut[0], tokenizer, context_size(settings.room, settings.min_context))
-    found.append(_part(document, begin, low, len(text), False))
-    fits = len(tokenizer.encode([found[0].documents[0].text])[0].ids) <= settings.room
-    return whole if len(found) == 1 or fits else found
+    chunks = []
+    context_start = section_start = 0
+    while len(text) - section_start > 2 * size:
+        cut = tokenizer.cut(text, section_start + size)
+        if cut is None:
+            break
+        section_end, _ = cut
+        chunks.append(_section(document, context_start, section_start, section_end, continues=True))
+        context_tokens = context_size(settings.max_text_tokens, settings.min_context)
+        section_start = section_end
+        context_start = _context_start(text, section_start, tokenizer, context_tokens)
+    chunks.append(_section(document, context_start, section_start, len(text), continues=False))
+    fits = len(tokenizer.encode([chunks[0].documents[0].text])[0].ids) <= settings.max_text_tokens
+    return whole if len(chunks) == 1 or fits else chunks
 
 
-def _part(document: Document, begin: int, low: int, high: int, goes_on: bool) -> Chunk:
-    piece = Document(document.id, document.text[begin:high])
-    return Chunk([piece], begins=[low - begin], origins=[-begin], said=[document], goes_on=goes_on)
+def _section(document: Document, context_start: int, start: int, end: int, continues: bool) -> Chunk:
+    return Chunk(
+        [Document(document.id, document.text[context_start:end])],
+        context_lengths=[start - context_start],
+        offset_origins=[-context_start],
+        source_documents=[document],
+        continues=continues,
+    )
 
 
-def _begin(text: str, low: int, tokenizer: Tokenizer, context: int) -> int:
-    """Return where to begin reading so that so many tokens, at least, come before a place."""
-    back = OVERLAP + 5 * context
-    while back < low:
-        cut = tokenizer.cut(text, low - back)
-        begin = low if cut is None else cut[1]
-        if low - begin >= OVERLAP and len(tokenizer.encode([text[begin:low]])[0].ids) >= context:
-            return begin
+def _context_start(text: str, section_start: int, tokenizer: Tokenizer, context_tokens: int) -> int:
+    """Return where to begin reading so that so many tokens, at least, come before a section."""
+    back = OVERLAP_CHARACTERS + CHARACTERS_PER_TOKEN * context_tokens
+    while back < section_start:
+        cut = tokenizer.cut(text, section_start - back)
+        start = section_start if cut is None else cut[1]
+        far_enough = section_start - start >= OVERLAP_CHARACTERS
+        if far_enough and len(tokenizer.encode([text[start:section_start]])[0].ids) >= context_tokens:
+            return start
         back += back // 2
     return 0
 
 
-def joined(pages: Iterable[tuple[BatchScores, Chunk]]) -> Iterator[BatchScores]:
-    """Yield pages with the documents they speak of; sections of one text number their words on and are added up."""
-    held: BatchScores | None = None
-    sums: TextTotals | None = None
-    for scores, part in pages:
-        page = replace(scores, documents=part.said or part.documents, goes_on=part.goes_on)
-        if held is not None:
-            closed = _closed(held, page)
+# --- and together again -----------------------------------------------------------------------------------------------
+
+
+def join_sections(scored: Iterable[tuple[BatchScores, Chunk]]) -> Iterator[BatchScores]:
+    """Yield batches with the documents that they are about; sections of one text count their words on and add up."""
+    previous: BatchScores | None = None
+    totals: TextTotals | None = None
+    for scores, chunk in scored:
+        batch = replace(scores, documents=chunk.source_documents or chunk.documents, goes_on=chunk.continues)
+        if previous is not None:
+            closed = _close_section(previous, batch)
             yield closed
-            sums = closed.totals if sums is None else _added(sums, closed.totals)
-            page = replace(page, first=held.first + len(held.starts))
-        held = page if part.goes_on else None
-        if held is None:
-            yield page if sums is None else replace(page, totals=_added(sums, page.totals))
-            sums = None
+            totals = closed.totals if totals is None else _add_totals(totals, closed.totals)
+            batch = replace(batch, first=previous.first + len(previous.starts))
+        if chunk.continues:
+            previous = batch
+            continue
+        yield batch if totals is None else replace(batch, totals=_add_totals(totals, batch.totals))
+        previous = totals = None
 
 
-def _closed(page: BatchScores, following: BatchScores) -> BatchScores:
+def _close_section(section: BatchScores, following: BatchScores) -> BatchScores:
     """Return a section whose last boundary is the one that the section after it found."""
-    change = following.before[0] - page.after[-1]
-    surprisal, after, notes = page.surprisal.copy(), page.after.copy(), dict(page.notes)
+    change = following.before[0] - section.after[-1]
+    surprisal, after, notes = section.surprisal.copy(), section.after.copy(), dict(section.notes)
     surprisal[-1] += change
     after[-1] += change
     if np.isnan(change) and 0 in following.notes:
         notes.setdefault(len(after) - 1, following.notes[0])
-    words = page.totals.words_log_prob - change
+    words_log_prob = section.totals.words_log_prob - change
     totals = replace(
-        page.totals,
+        section.totals,
         scored=np.array([np.isfinite(surprisal).sum()]),
         surprisal=np.array([surprisal.sum()]),
-        words_log_prob=words,
-        token_log_prob=words,  # up to the boundary, as nothing is known of the end
+        words_log_prob=words_log_prob,
+        token_log_prob=words_log_prob,  # up to the boundary, as nothing is known of the end
     )
-    return replace(page, surprisal=surprisal, after=after, notes=notes, totals=totals)
+    return replace(section, surprisal=surprisal, after=after, notes=notes, totals=totals)
 
 
-def _added(one: TextTotals, other: TextTotals) -> TextTotals:
-    """Return what two stretches of a text come to; where it ends, the second one knows."""
+def _add_totals(first: TextTotals, second: TextTotals) -> TextTotals:
+    """Return what two stretches of a text come to; only the second knows where the text ends."""
     return TextTotals(
-        words=one.words + other.words,
-        scored=one.scored + other.scored,
-        surprisal=one.surprisal + other.surprisal,
-        tokens=one.tokens + other.tokens,
-        token_log_prob=one.token_log_prob + other.token_log_prob,
-        words_log_prob=one.words_log_prob + other.words_log_prob,
-        end=other.end,
+        words=first.words + second.words,
+        scored=first.scored + second.scored,
+        surprisal=first.surprisal + second.surprisal,
+        tokens=first.tokens + second.tokens,
+        token_log_prob=first.token_log_prob + second.token_log_prob,
+        words_log_prob=first.words_log_prob + second.words_log_prob,
+        end=second.end,
     )

@@ -1,47 +1,90 @@
-"""The Scorer: the one place that knows the whole path."""
+"""The Scorer, and the path of a text from its characters to a table of surprisals.
+
+:func:`score_chunk` is the whole path, one step after the other. Threads (:mod:`wordprob.scoring.pipeline`) and worker
+processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not one after the other; long texts
+(:mod:`wordprob.scoring.long_text`) are cut into several chunks.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import regex
 
 from wordprob._version import __version__
-from wordprob.core import words as words_module
+from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.text import Document, Word
-from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, OptionError, did_you_mean
-from wordprob.models.protocol import LanguageModel
-from wordprob.scoring.ahead import Chunk, PreparedRequests, RequestSettings, ready
-from wordprob.scoring.batching import text_batches
+from wordprob.core.words import Regex, WordDefinition, define, locate, rule_for
+from wordprob.errors import InputError
+from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.options import ScoringOptions
+from wordprob.processes import Channel
+from wordprob.scoring.batching import (
+    CHARACTERS_PER_BATCH_TOKEN,
+    FIRST_CHUNK_CHARACTERS,
+    MAX_TEXTS_PER_CHUNK,
+    SHARED_CONTEXT_CHARACTERS,
+    chunk_slices,
+)
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.long_text import joined, sections
-from wordprob.scoring.page import BatchScorer, Progress
-from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.worker_pool import score_in_workers, useful_workers
+from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.long_text import join_sections, sections
+from wordprob.scoring.pipeline import score_in_threads
+from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
+from wordprob.scoring.worker_pool import (
+    RemoteModel,
+    WorkerSetup,
+    score_in_workers,
+    useful_workers,
+    without_documents,
+)
 from wordprob.tables.result import BatchScores, WordTable
-from wordprob.tables.schema import EXTRAS, unit_size
 
-Given = Sequence[str] | Sequence[Sequence[str]]
+WordLists = Sequence[str] | Sequence[Sequence[str]]
+"""The words themselves: a list for each text, or one list for one text."""
 
-TEXTS = 8192
-"""Texts on a page, at most."""
+Words = str | WordDefinition | WordLists
 
-BATCHES = 128
-"""Characters on a page, about, for each token that the model takes at a time: some thirty batches."""
-
-FIRST = 1 << 16
-"""Characters of the first page, where pages are larger: the model need not wait long for it."""
-
-TOGETHER = 1 << 20
-"""Characters of whole texts that share a context, on a page: the context is run once for each."""
-
-BEHIND = 2
-"""Pages that may wait to be put together."""
+CACHED_PREPARERS = 8
+"""Word definitions that a scorer keeps ready."""
 
 SURROGATE = regex.compile(r"[\ud800-\udfff]")
+
+
+def score_chunk(
+    model: LanguageModel,
+    preparer: TextPreparer,
+    chunk: Chunk,
+    settings: BatchSettings,
+    states: PrefixStates | None = None,
+) -> BatchScores:
+    """Score some texts: the sequential path."""
+    prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
+    collected = CollectedScores.empty(prepared)
+    for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
+        collected.add(prepared, answers)
+    for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # the model, where other spellings leave them
+        collected.add_tail(tail)
+    collected.apply_spellings(prepared)
+    return estimate_batch(prepared, collected)  # the equation
+
+
+def score_for_parent(channel: Channel) -> None:
+    """Score the chunks that come over a channel, until it is closed: what a worker process does."""
+    setup: WorkerSetup = channel.receive()
+    model = RemoteModel(channel, setup.preparer.tokenizer, setup.vocab_size, setup.max_tokens)
+    states = PrefixStates()
+    while True:
+        chunk: Chunk = channel.receive()
+        result: BatchScores | Exception
+        try:
+            result = without_documents(score_chunk(model, setup.preparer, chunk, setup.settings, states))
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # raised again in the process that started this one
+            result = error
+        channel.send(result)
 
 
 class Scorer:
@@ -62,18 +105,18 @@ class Scorer:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
-        self._one = BatchScorer(model)
-        self._readers: dict[str, TextPreparer] = {}
+        self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     def score(
         self,
         texts: str | Iterable[str],
-        words: str | Given = "whitespace",
+        words: Words = "whitespace",
         *,
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         min_context: int | None = None,
         extras: Collection[str] = (),
+        estimators: Collection[str] = (),
         progress: Progress | None = None,
         readers: int | None = 0,
     ) -> WordTable:
@@ -84,8 +127,8 @@ class Scorer:
         texts
             One text or several. They are scored independently and are never changed.
         words
-            ``whitespace``, ``punctuation``, ``regex:PATTERN``, or the words themselves: a list for each text (or one
-            list for one text).
+            ``whitespace``, ``punctuation``, ``regex:PATTERN``, a :class:`wordprob.core.words.WordDefinition`, or the
+            words themselves: a list for each text (or one list for one text).
         unit
             ``bits`` or ``nats``.
         ids
@@ -94,38 +137,39 @@ class Scorer:
             For texts longer than the model's context: how many tokens each word has before it, at least.
         extras
             Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
+        estimators
+            Further estimators that were registered; each adds a column ``surprisal_<name>``.
         progress
             Called with the numbers of texts done and in all; a long text counts as several.
         readers
-            Processes that do everything but run the model, for a fast GPU; by default threads of this one do. ``None``
-            for as many as pay; a script that asks for some needs ``if __name__ == "__main__":``.
+            Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
+            starts as many as pay.
         """
-        unit_size(unit)
-        _check_extras(extras)
+        options = _options(words, unit, min_context, extras, estimators, readers)
         documents = _documents(texts, ids)
-        rule, located = _definition(words, documents)
+        definition, user_words = _words_of(words, documents)
+        settings = self.settings(options)
         if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(d.text) for d in documents))
-        settings = RequestSettings(self._one.start, self._one.room, min_context, bool(extras))
-        parts = self._parts(
-            documents, rule, located, settings, BATCHES * self.model.batch_tokens // (4 if readers else 1)
-        )
-        if readers:
-            scored = score_in_workers(self.model, self._reader(rule), parts, settings, extras, readers, progress)
-        else:
-            scored = self._score(rule, parts, settings, extras, progress)
-        return WordTable.build(joined(zip(scored, parts, strict=True)), self._metadata(rule, words), unit)
+            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
+        chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        chunks = self._chunks(documents, definition, user_words, settings, chunk_characters)
+        scored = self._score(definition, chunks, settings, readers, progress)
+        return WordTable.build(scored, self._metadata(definition, words), unit)
 
     def score_continuations(
         self,
         context: str,
         continuations: Iterable[str],
-        words: str = "whitespace",
+        words: Words = "whitespace",
         *,
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         separator: str = " ",
+        min_context: int | None = None,
+        extras: Collection[str] = (),
+        estimators: Collection[str] = (),
         progress: Progress | None = None,
+        readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of each continuation's words, given the context.
 
@@ -138,10 +182,12 @@ class Scorer:
             What comes before; may be empty.
         continuations
             What may come next: words or longer stretches, as many as you like.
-        words, unit, ids, progress
-            As for :meth:`score`; words are found by a rule, not given.
+        words
+            As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
+        unit, ids, min_context, extras, estimators, progress, readers
+            As for :meth:`score`.
 
         Examples
         --------
@@ -150,134 +196,192 @@ class Scorer:
         >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
         [0.4, 0.35]
         """
-        unit_size(unit)
+        options = _options(words, unit, min_context, extras, estimators, readers)
         rest = _documents(continuations, ids)
-        rule = words_module.define(words)
-        together = [_join(context, part.text, separator) for part in rest]
-        cut = list(text_batches((len(text) for text, _ in together), TEXTS, TOGETHER))
-        whole = [Document(part.id, text) for part, (text, _) in zip(rest, together, strict=True)]
-        begins = [begin for _, begin in together]
-        parts = [Chunk(whole[c], begins=begins[c], origins=begins[c], said=rest[c]) for c in cut]
-        scored = self._score(rule, parts, RequestSettings(self._one.start, self._one.room), (), progress)
-        metadata = {**self._metadata(rule, words), "context": context}
-        return WordTable.build(joined(zip(scored, parts, strict=True)), metadata, unit)
+        joined = [_join(context, document.text, separator) for document in rest]
+        whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
+        begins = [begin for _, begin in joined]
+        definition, user_words = _words_of_continuations(words, whole, begins)
+        settings = self.settings(options)
+        if readers is None:
+            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in whole))
+        lengths = [len(document.text) for document in whole]
+        chunks = [
+            Chunk(
+                whole[part],
+                user_words=None if user_words is None else user_words[part],
+                context_lengths=begins[part],
+                offset_origins=begins[part],
+                source_documents=rest[part],
+                shares_context=True,
+            )
+            for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
+        ]
+        scored = self._score(definition, chunks, settings, readers, progress)
+        return WordTable.build(scored, {**self._metadata(definition, words), "context": context}, unit)
+
+    # --- steps ---
 
     def _score(
         self,
-        rule: WordDefinition,
-        parts: Sequence[Chunk],
-        settings: RequestSettings,
-        extras: Collection[str],
+        definition: WordDefinition,
+        chunks: Sequence[Chunk],
+        settings: BatchSettings,
+        workers: int,
         progress: Progress | None,
     ) -> Iterator[BatchScores]:
-        """Score pages one after another: the next is read and the last put together while the model is at one."""
-        reader, total = self._reader(rule), sum(len(part.documents) for part in parts)
-        finished: deque[Future[BatchScores]] = deque()
-        done = 0
-        with ThreadPoolExecutor(1) as pool:
-            for page, part in zip(ready(reader, parts, settings), parts, strict=True):
-                found = CollectedScores.nothing(page.reading)
-                taken = [
-                    pool.submit(found.take, page.reading, answers, page.sets)
-                    for answers in self._one.ask(page, reader, progress, done, total)
-                ]
-                finished.append(pool.submit(self._finish, page, taken, found, part, extras))
-                done += len(part.documents)
-                if len(finished) > BEHIND:
-                    yield finished.popleft().result()
-            while finished:
-                yield finished.popleft().result()
+        """Score chunks in worker processes or in threads of this one."""
+        preparer = self.preparer(definition)
+        if workers:
+            scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
+        else:
+            scored = score_in_threads(self.model, preparer, chunks, settings, progress)
+        return join_sections(zip(scored, chunks, strict=True))
 
-    def _finish(
-        self,
-        page: PreparedRequests,
-        taken: Sequence[Future[None]],
-        found: CollectedScores,
-        part: Chunk,
-        extras: Collection[str],
-    ) -> BatchScores:
-        for answers in taken:
-            answers.result()
-        return self._one.finish(page, found, part, extras)
+    def preparer(self, definition: WordDefinition) -> TextPreparer:
+        """Return what prepares texts under a word definition; the last few are kept."""
+        return self._preparers.get(
+            definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
+        )
 
-    def _parts(
+    @property
+    def cached_definitions(self) -> int:
+        """How many word definitions are kept ready."""
+        return len(self._preparers)
+
+    def settings(self, options: ScoringOptions) -> BatchSettings:
+        """Return what the numbers of a batch depend on, with these options and this model."""
+        start_token = self.model.tokenizer.vocabulary.start
+        max_tokens = self.model.max_tokens
+        if max_tokens is not None and start_token is not None:
+            max_tokens -= 1  # the start token takes a place
+        return BatchSettings(
+            start_token=start_token,
+            max_text_tokens=max_tokens,
+            has_end_token=bool(self.model.tokenizer.vocabulary.ends),
+            min_context=options.min_context,
+            statistics=tuple(options.extras),
+            estimators=tuple(options.estimators),
+        )
+
+    def _chunks(
         self,
         documents: Sequence[Document],
-        rule: WordDefinition,
-        located: Sequence[Sequence[Word]] | None,
-        settings: RequestSettings,
-        size: int,
+        definition: WordDefinition,
+        user_words: Sequence[Sequence[Word]] | None,
+        settings: BatchSettings,
+        chunk_characters: int,
     ) -> list[Chunk]:
-        """Cut texts into pages, large for a model that takes much at a time, and a text alone on one into sections."""
-        found = []
-        for page in text_batches([len(d.text) for d in documents], TEXTS, size, max(size // 16, FIRST)):
-            part = Chunk(documents[page], None if located is None else located[page])
-            if located is None and len(part.documents) == 1:
-                found += sections(part.documents[0], rule, self.model.tokenizer, settings, size)
+        """Cut texts into chunks, large for a model that takes much at a time, and a text alone in one into sections."""
+        chunks = []
+        lengths = [len(document.text) for document in documents]
+        first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
+        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters, first_characters):
+            chunk = Chunk(documents[part], None if user_words is None else user_words[part])
+            if user_words is None and len(chunk.documents) == 1:
+                tokenizer = self.model.tokenizer
+                chunks += sections(chunk.documents[0], definition, tokenizer, settings, chunk_characters)
             else:
-                found.append(part)
-        return found
+                chunks.append(chunk)
+        return chunks
 
-    def _reader(self, rule: WordDefinition) -> TextPreparer:
-        if rule.name not in self._readers:
-            self._readers[rule.name] = TextPreparer(self.model.tokenizer, self.model.vocab_size, rule)
-        return self._readers[rule.name]
-
-    def _metadata(self, rule: WordDefinition, chosen: str | Given) -> dict[str, str]:
+    def _metadata(self, definition: WordDefinition, words: Words) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
+        by_rule = isinstance(words, str) or not isinstance(words, Sequence)
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
-            "words": rule.name if isinstance(chosen, str) else f"given, by {rule.name}",
+            "words": definition.name if by_rule else f"given, by {definition.name}",
             "estimator": "corrected",
-            "start_token": "" if self._one.start is None else vocabulary.tokens[self._one.start],
+            "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             "wordprob": __version__,
         }
 
 
+def _options(
+    words: Words,
+    unit: str,
+    min_context: int | None,
+    extras: Collection[str],
+    estimators: Collection[str],
+    readers: int | None,
+) -> ScoringOptions:
+    """Check what was given; lists of words are checked against the texts later."""
+    rule = "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
+    return ScoringOptions(rule, unit, min_context, tuple(extras), tuple(estimators), readers)
+
+
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
     """Return the whole text, and where the continuation begins in it."""
-    touching = not context or context[-1:].isspace() or continuation[:1].isspace()
-    head = context if touching else context + separator
+    has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
+    head = context if has_space else context + separator
     return head + continuation, len(head)
 
 
 def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
-    found = [texts] if isinstance(texts, str) else list(texts)
-    for n, text in enumerate(found):
+    """Check texts and their ids, and put them together."""
+    strings = [texts] if isinstance(texts, str) else list(texts)
+    for n, text in enumerate(strings):
         if not isinstance(text, str):
             raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
         if not text.isascii() and SURROGATE.search(text):
             raise InputError(
                 f"text {n} has a lone surrogate, which is no character; was it decoded with surrogateescape?"
             )
-    names = list(range(len(found))) if ids is None else list(ids)
-    if len(names) != len(found):
-        raise InputError(f"{len(found)} texts but {len(names)} ids; give one for each.")
-    return [Document(name, text) for name, text in zip(names, found, strict=True)]
+    names = list(range(len(strings))) if ids is None else list(ids)
+    if len(names) != len(strings):
+        raise InputError(f"{len(strings)} texts but {len(names)} ids; give one for each.")
+    return [Document(name, text) for name, text in zip(names, strings, strict=True)]
 
 
-def _definition(
-    chosen: str | Given, documents: Sequence[Document]
-) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
+def _words_of(words: Words, documents: Sequence[Document]) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
     """Return the rule that says what ends a word, and the words themselves where they were given."""
-    if isinstance(chosen, str):
-        rule = words_module.define(chosen)
-        full = [d.text for d in documents if d.text.strip()]
-        if isinstance(rule, words_module.Regex) and full and not any(rule.segment(text) for text in full):
-            raise InputError(f"the pattern in '{rule.name}' matches nothing in the {len(documents)} texts given.")
-        return rule, None
-    lists = [chosen] if chosen and all(isinstance(w, str) for w in chosen) else list(chosen)
-    if len(lists) != len(documents):
-        raise InputError(f"{len(documents)} texts but {len(lists)} word lists; give one list for each text.")
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        definition = define(words)
+        _check_matches(definition, documents)
+        return definition, None
+    lists = _word_lists(words, len(documents))
     located: list[Sequence[Word]] = [
-        words_module.locate(d.text, [str(w) for w in g], f"text {d.id}") for d, g in zip(documents, lists, strict=True)
+        locate(document.text, given, f"text {document.id}") for document, given in zip(documents, lists, strict=True)
     ]
-    return words_module.rule_for((d.text for d in documents), located), located
+    return rule_for((document.text for document in documents), located), located
 
 
-def _check_extras(extras: Collection[str]) -> None:
-    for name in extras:
-        if name not in EXTRAS:
-            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRAS)}")
+def _words_of_continuations(
+    words: Words, documents: Sequence[Document], begins: Sequence[int]
+) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
+    """Return the same for continuations: the words of their contexts are found by the rule."""
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        return define(words), None
+    lists = _word_lists(words, len(documents))
+    rests = [document.text[begin:] for document, begin in zip(documents, begins, strict=True)]
+    located = [
+        locate(rest, given, f"continuation {document.id}")
+        for document, rest, given in zip(documents, rests, lists, strict=True)
+    ]
+    definition = rule_for(rests, located)
+    user_words: list[Sequence[Word]] = []
+    for document, begin, given_words in zip(documents, begins, located, strict=True):
+        context_words = definition.segment(document.text[:begin])
+        shifted = [Word(word.text, word.start + begin, word.end + begin) for word in given_words]
+        user_words.append([*context_words, *shifted])
+    return definition, user_words
+
+
+def _word_lists(words: WordLists, n_texts: int) -> list[list[str]]:
+    """Return a list of words for each text; one list may be given for one text."""
+    is_one_list = bool(words) and all(isinstance(word, str) for word in words)
+    lists = [words] if is_one_list else list(words)
+    if len(lists) != n_texts:
+        raise InputError(f"{n_texts} texts but {len(lists)} word lists; give one list for each text.")
+    return [[str(word) for word in given] for given in lists]
+
+
+def _check_matches(definition: WordDefinition, documents: Sequence[Document]) -> None:
+    """Raise for a pattern that finds no word in any text."""
+    if not isinstance(definition, Regex):
+        return
+    with_text = [document.text for document in documents if document.text.strip()]
+    if with_text and not any(definition.segment(text) for text in with_text):
+        raise InputError(f"the pattern in '{definition.name}' matches nothing in the {len(documents)} texts given.")

@@ -16,7 +16,7 @@ from wordprob.errors import InputError, OptionError
 from wordprob.models import resolve
 from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.loading import load, model_label
-from wordprob.scoring.page import Progress
+from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables import columns, regions
 from wordprob.tables import formats as sheets

@@ -1,339 +1,288 @@
-"""Processes that do everything for a page but run the model, which stays here and answers what they ask.
+"""Worker processes that do everything for a chunk except run the model, which stays in this process.
 
 A fast GPU takes texts in faster than one Python process can read them, put the equation's terms together and launch the
-model. So each of several processes scores whole pages, with a stand-in for the model that asks this process. What
-goes to and fro is a few long arrays, whatever the number of texts.
+model. So each of several processes scores whole chunks, by the same steps, with a :class:`RemoteModel` that asks this
+process. What goes to and fro is a few long arrays, whatever the number of texts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import pickle
-import signal
-import socket
-import struct
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, cumulative_offsets
+from wordprob.core.arrays import Floats, Ints, concat_ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
-from wordprob.scoring.ahead import Chunk, RequestSettings
-from wordprob.scoring.page import BatchScorer, Progress
-from wordprob.scoring.prepare import TextPreparer
+from wordprob.processes import Channel, WorkerProcess
+from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.requests import Progress
 from wordprob.tables.result import BatchScores
 
-GRACE = 10
-"""Seconds a process has to end before it is made to."""
+WORKER = "wordprob.scoring.scorer:score_for_parent"
+"""The function that a worker process runs."""
 
-MOST = 4
+MAX_USEFUL_WORKERS = 4
 """Processes that keep up with any model seen so far."""
 
-FAST = 8192
+MIN_GPU_BATCH_TOKENS = 8192
 """A model that takes so many tokens at a time is on a GPU."""
 
-MUCH = 1 << 23
-"""Characters for which it pays to start processes."""
-
-SIZE = struct.Struct("!Q")
+MIN_CHARACTERS_FOR_WORKERS = 1 << 23
+"""Characters of text for which it pays to start processes."""
 
 
-def useful_workers(batch_tokens: int, characters: int) -> int:
+def useful_workers(batch_tokens: int, n_characters: int) -> int:
     """Return how many processes pay for a model and so much text."""
-    spare = (os.cpu_count() or 1) - 1
-    return min(MOST, spare) if batch_tokens >= FAST and characters >= MUCH else 0
+    if batch_tokens < MIN_GPU_BATCH_TOKENS or n_characters < MIN_CHARACTERS_FOR_WORKERS:
+        return 0
+    return min(MAX_USEFUL_WORKERS, (os.cpu_count() or 1) - 1)
 
 
-class Channel:
-    """One end of a line between two processes: arrays go over it as they are, and other threads run meanwhile."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-
-    def send(self, thing: object) -> None:
-        """Say something."""
-        arrays: list[pickle.PickleBuffer] = []
-        parts = [memoryview(pickle.dumps(thing, protocol=5, buffer_callback=arrays.append))]
-        parts += [array.raw() for array in arrays]
-        sizes = [len(parts), *(len(part) for part in parts)]
-        self._end.sendall(b"".join(map(SIZE.pack, sizes)))
-        for part in parts:
-            self._end.sendall(part)
-
-    def receive(self) -> Any:
-        """Wait for what the other end says; ``EOFError`` if it has gone."""
-        (count,) = SIZE.unpack(self._take(SIZE.size))
-        sizes = [size for (size,) in SIZE.iter_unpack(self._take(count * SIZE.size))]
-        said, *arrays = [self._take(size) for size in sizes]
-        return pickle.loads(said, buffers=arrays)
-
-    def _take(self, size: int) -> bytearray:
-        found = bytearray(size)
-        left = memoryview(found)
-        while len(left):
-            count = self._end.recv_into(left)
-            if not count:
-                raise EOFError
-            left = left[count:]
-        return found
-
-    def close(self) -> None:
-        """Go; whoever waits for this line, at either end, is told."""
-        with contextlib.suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
-        self._end.close()
+# --- what goes over a channel -----------------------------------------------------------------------------------------
 
 
 class PackedRequests(NamedTuple):
-    """Requests, laid end to end."""
+    """Requests, laid end to end.
+
+    ``n_gather`` and ``n_statistics`` say how many of ``gather`` and ``statistics_rows`` belong to each request.
+    Requests that are made together share ``id_lists`` and ``statistics``. ``method`` is the method of the model that is
+    asked, and ``keep_states`` says whether it keeps the contexts for later requests.
+    """
 
     ids: Ints
-    sizes: Ints
+    n_ids: Ints
     firsts: Ints
     gather: Ints
-    chosen: Ints
-    gathers: Ints
-    """How many of ``gather`` and ``chosen`` belong to each request."""
-    lists: Sequence[Ints]
-    inspect: Ints
-    inspects: Ints
-    """How many of ``inspect`` belong to each request; -1 where nothing was to be inspected."""
+    gather_lists: Ints
+    n_gather: Ints
+    id_lists: Sequence[Ints]
+    statistics: tuple[str, ...]
+    statistics_rows: Ints
+    n_statistics: Ints
+    method: str
+    keep_states: bool
 
     @classmethod
-    def of(cls, requests: Sequence[Request]) -> PackedRequests:
-        """Lay requests end to end; they share their lists."""
-        nothing = np.zeros(0, dtype=np.int64)
+    def pack(cls, requests: Sequence[Request], method: str, keep_states: bool = False) -> PackedRequests:
+        """Lay requests end to end."""
         return cls(
-            ids=np.concatenate([nothing, *(r.ids for r in requests)]),
-            sizes=np.array([len(r.ids) for r in requests], dtype=np.int64),
-            firsts=np.array([r.first for r in requests], dtype=np.int64),
-            gather=np.concatenate([nothing, *(r.gather for r in requests)]),
-            chosen=np.concatenate([nothing, *(r.gather_lists for r in requests)]),
-            gathers=np.array([len(r.gather) for r in requests], dtype=np.int64),
-            lists=requests[0].id_lists if requests else [],
-            inspect=np.concatenate([nothing, *(r.statistics_rows for r in requests)]),
-            inspects=np.array([len(r.statistics_rows) if r.statistics else -1 for r in requests], dtype=np.int64),
+            ids=concat_ints(request.ids for request in requests),
+            n_ids=np.array([len(request.ids) for request in requests], dtype=np.int64),
+            firsts=np.array([request.first for request in requests], dtype=np.int64),
+            gather=concat_ints(request.gather for request in requests),
+            gather_lists=concat_ints(request.gather_lists for request in requests),
+            n_gather=np.array([len(request.gather) for request in requests], dtype=np.int64),
+            id_lists=requests[0].id_lists if requests else (),
+            statistics=requests[0].statistics if requests else (),
+            statistics_rows=concat_ints(request.statistics_rows for request in requests),
+            n_statistics=np.array([len(request.statistics_rows) for request in requests], dtype=np.int64),
+            method=method,
+            keep_states=keep_states,
         )
 
-    def requests(self) -> list[Request]:
+    def unpack(self) -> list[Request]:
         """Return the requests again."""
-        ids, gathers = _slices(self.sizes), _slices(self.gathers)
-        looks = _slices(np.maximum(self.inspects, 0))
+        ids = slices_of(cumulative_offsets(self.n_ids))
+        gather = slices_of(cumulative_offsets(self.n_gather))
+        statistics = slices_of(cumulative_offsets(self.n_statistics))
         return [
             Request(
-                self.ids[a],
-                first,
-                self.gather[b],
-                self.chosen[b],
-                self.lists,
-                ("entropy", "rank") if some else (),
-                self.inspect[c],
+                ids=self.ids[ids[n]],
+                first=first,
+                gather=self.gather[gather[n]],
+                gather_lists=self.gather_lists[gather[n]],
+                id_lists=self.id_lists,
+                statistics=self.statistics,
+                statistics_rows=self.statistics_rows[statistics[n]],
             )
-            for a, first, b, c, some in zip(
-                ids, self.firsts.tolist(), gathers, looks, (self.inspects >= 0).tolist(), strict=True
-            )
+            for n, first in enumerate(self.firsts.tolist())
         ]
 
 
 class PackedScores(NamedTuple):
-    """The answers to questions, laid end to end."""
+    """The answers to packed requests, laid end to end."""
 
     target: Floats
     mass: Floats
     gathered: Floats
-    entropy: Floats
-    rank: Floats
+    statistics: Mapping[str, Floats]
 
     @classmethod
-    def of(cls, scores: Sequence[Scores]) -> PackedScores:
+    def pack(cls, scores: Sequence[Scores], statistics: Sequence[str]) -> PackedScores:
         """Lay answers end to end."""
-        nothing = np.zeros(0)
+        if not scores:
+            return cls(np.zeros(0), np.zeros((0, 0)), np.zeros(0), {})
         return cls(
-            np.concatenate([s.target for s in scores]) if scores else nothing,
-            np.concatenate([s.mass for s in scores]) if scores else np.zeros((0, 0)),
-            np.concatenate([nothing, *(s.gathered for s in scores)]),
-            np.concatenate([nothing, *(s.statistics["entropy"] for s in scores if s.statistics)]),
-            np.concatenate([nothing, *(s.statistics["rank"] for s in scores if s.statistics)]),
+            target=np.concatenate([answer.target for answer in scores]),
+            mass=np.concatenate([answer.mass for answer in scores]),
+            gathered=np.concatenate([answer.gathered for answer in scores]),
+            statistics={name: np.concatenate([answer.statistics[name] for answer in scores]) for name in statistics},
         )
 
-    def scores(self, asked: PackedRequests) -> Iterator[Scores]:
-        """Yield the answer to each of the questions."""
-        rows = asked.sizes - asked.firsts
-        looks, some = _slices(np.maximum(asked.inspects, 0)), (asked.inspects >= 0).tolist()
-        for target, mass, gathered, look, looked in zip(
-            _slices(rows - 1), _slices(rows), _slices(asked.gathers), looks, some, strict=True
-        ):
-            extra = {"entropy": self.entropy[look], "rank": self.rank[look]} if looked else {}
-            yield Scores(self.target[target], self.mass[mass], self.gathered[gathered], extra)
+    def unpack(self, requests: PackedRequests) -> Iterator[Scores]:
+        """Yield the answer to each of the requests."""
+        n_rows = requests.n_ids - requests.firsts
+        targets = slices_of(cumulative_offsets(n_rows - 1))
+        masses = slices_of(cumulative_offsets(n_rows))
+        gathered = slices_of(cumulative_offsets(requests.n_gather))
+        statistics = slices_of(cumulative_offsets(requests.n_statistics))
+        for n in range(len(n_rows)):
+            yield Scores(
+                target=self.target[targets[n]],
+                mass=self.mass[masses[n]],
+                gathered=self.gathered[gathered[n]],
+                statistics={name: values[statistics[n]] for name, values in self.statistics.items()},
+            )
 
 
-def _slices(sizes: Ints) -> list[slice]:
-    return [slice(a, b) for a, b in pairwise(cumulative_offsets(sizes).tolist())]
+class WorkerSetup(NamedTuple):
+    """What a worker process must know before its first chunk."""
+
+    preparer: TextPreparer
+    settings: BatchSettings
+    vocab_size: int
+    max_tokens: int | None
 
 
-# --- in a process of its own ---
+# --- in a worker process ----------------------------------------------------------------------------------------------
 
 
 class RemoteModel:
-    """The model as a process sees it that has none: it asks at the other end of a line."""
+    """The model as a process sees it that has none: it asks at the other end of a channel."""
 
-    def __init__(self, line: Channel, tokenizer: Tokenizer, width: int, max_tokens: int | None) -> None:
-        self._line = line
-        self.tokenizer, self.vocab_size, self.max_tokens = tokenizer, width, max_tokens
+    def __init__(self, channel: Channel, tokenizer: Tokenizer, vocab_size: int, max_tokens: int | None) -> None:
+        self._channel = channel
+        self.tokenizer = tokenizer
+        self.vocab_size = vocab_size
+        self.max_tokens = max_tokens
         self.metadata: Mapping[str, str] = {}
         self.batch_tokens = 0
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
-        """Ask about requests; the other end knows the atoms."""
-        asked = PackedRequests.of(requests)
-        self._line.send(asked)
-        replies: PackedScores = self._line.receive()
-        yield from enumerate(replies.scores(asked))
+        """Ask about sequences; the other end knows the atoms."""
+        return self._ask(PackedRequests.pack(requests, "score"))
 
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
     ) -> Iterator[tuple[int, Scores]]:
-        """Do as :meth:`score`."""
-        return self.score(requests, atoms)
+        """Ask about sequences that share their contexts; the other end keeps the states."""
+        return self._ask(PackedRequests.pack(requests, "open", keep_states=states is not None))
+
+    def _ask(self, requests: PackedRequests) -> Iterator[tuple[int, Scores]]:
+        self._channel.send(requests)
+        answers: PackedScores = self._channel.receive()
+        return enumerate(answers.unpack(requests))
 
 
-class WorkerSetup(NamedTuple):
-    """What a process must know."""
-
-    reader: TextPreparer
-    settings: RequestSettings
-    extras: tuple[str, ...]
-    width: int
-    max_tokens: int | None
-
-
-def read(end: socket.socket) -> None:
-    """Score the pages that come over a line, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this is told, and lets it go
-    line = Channel(end)
-    with contextlib.suppress(EOFError, OSError):  # nobody is there any more
-        work: WorkerSetup = line.receive()
-        scorer = BatchScorer(RemoteModel(line, work.reader.tokenizer, work.width, work.max_tokens))
-        while True:
-            line.send(_attempt(scorer, work, line.receive()))
-
-
-def _attempt(scorer: BatchScorer, work: WorkerSetup, part: Chunk) -> BatchScores | Exception:
-    try:
-        return replace(scorer.score(work.reader, part, work.settings, work.extras), documents=())
-    except (EOFError, OSError):
-        raise
-    except Exception as error:  # to be raised where somebody sees it
-        return error
-
-
-# --- here ---
+# --- in this process --------------------------------------------------------------------------------------------------
 
 
 def score_in_workers(
     model: LanguageModel,
-    reader: TextPreparer,
-    parts: Sequence[Chunk],
-    settings: RequestSettings,
-    extras: Collection[str],
-    processes: int,
-    progress: Progress | None,
+    preparer: TextPreparer,
+    chunks: Sequence[Chunk],
+    settings: BatchSettings,
+    workers: int,
+    progress: Progress | None = None,
 ) -> Iterator[BatchScores]:
-    """Score pages in processes of their own, run the model for them here, and yield them in order.
+    """Score chunks in worker processes, run the model for them here, and yield them in order.
 
     They come without their documents, which never left.
     """
-    work = WorkerSetup(reader, settings, tuple(extras), model.vocab_size, model.max_tokens)
-    found: dict[int, BatchScores] = {}
-    left, done, total, given = deque(range(len(parts))), 0, sum(len(part.documents) for part in parts), 0
-    said: SimpleQueue[tuple[int, BatchScores] | Exception] = SimpleQueue()
-    with _started(min(processes, len(parts))) as lines:
-        attending = [
-            threading.Thread(target=_attend, args=(line, work, model, parts, left, said), daemon=True) for line in lines
-        ]
-        for thread in attending:
-            thread.start()
-        while given < len(parts):
-            n, scores = _good(said.get())
-            found[n] = scores
-            done += len(parts[n].documents)
+    setup = WorkerSetup(preparer, settings, model.vocab_size, model.max_tokens)
+    pool = _Pool(model, setup, chunks)
+    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_done = n_yielded = 0
+    finished: dict[int, BatchScores] = {}
+    with pool.running(min(workers, len(chunks))):
+        while n_yielded < len(chunks):
+            number, scores = _checked(pool.results.get())
+            finished[number] = scores
+            n_done += len(chunks[number].documents)
             if progress is not None:
-                progress(done, total)
-            while given in found:
-                yield found.pop(given)
-                given += 1
-        for thread in attending:
-            thread.join()
+                progress(n_done, n_texts)
+            while n_yielded in finished:
+                yield finished.pop(n_yielded)
+                n_yielded += 1
 
 
-def _attend(
-    line: Channel,
-    work: WorkerSetup,
-    model: LanguageModel,
-    parts: Sequence[Chunk],
-    left: deque[int],
-    said: SimpleQueue[tuple[int, BatchScores] | Exception],
-) -> None:
-    """Give a process one page after another, and answer what it asks about them."""
-    try:
-        line.send(work)
-        while True:
-            try:
-                n = left.popleft()
-            except IndexError:
-                return
-            line.send(parts[n]._replace(said=None))
-            while isinstance(heard := line.receive(), PackedRequests):
-                line.send(_answer(model, work.reader.atoms, heard))
-            said.put(heard if isinstance(heard, Exception) else (n, heard))
-    except Exception as error:  # raised where somebody sees it
-        said.put(error)
+ChunkResult = tuple[int, BatchScores]
 
 
-def _answer(model: LanguageModel, atoms: Atoms, asked: PackedRequests) -> PackedScores:
-    scores = dict(model.score(asked.requests(), atoms))
-    return PackedScores.of([scores[n] for n in range(len(asked.sizes))])
+@dataclass
+class _Pool:
+    """Worker processes, each with a thread that hands out chunks to it and answers what it asks about them."""
+
+    model: LanguageModel
+    setup: WorkerSetup
+    chunks: Sequence[Chunk]
+
+    def __post_init__(self) -> None:
+        self.results: SimpleQueue[ChunkResult | Exception] = SimpleQueue()
+        self._next_chunks = deque(range(len(self.chunks)))
+        self._states = PrefixStates()
+
+    @contextlib.contextmanager
+    def running(self, count: int) -> Iterator[None]:
+        """Start the processes and their threads, and make sure that they end."""
+        workers: list[WorkerProcess] = []
+        try:
+            for _ in range(count):
+                workers.append(WorkerProcess(WORKER))
+                threading.Thread(target=self._attend, args=(workers[-1].channel,), daemon=True).start()
+            yield
+        finally:
+            for worker in workers:
+                worker.channel.close()
+            for worker in workers:
+                worker.join()
+
+    def _attend(self, channel: Channel) -> None:
+        """Give a process one chunk after another, and answer what it asks about them."""
+        try:
+            channel.send(self.setup)
+            while True:
+                try:
+                    number = self._next_chunks.popleft()
+                except IndexError:
+                    return
+                channel.send(self.chunks[number]._replace(source_documents=None))
+                while isinstance(message := channel.receive(), PackedRequests):
+                    channel.send(self._answer(message))
+                self.results.put(message if isinstance(message, Exception) else (number, message))
+        except Exception as error:  # raised by the thread that waits for results
+            self.results.put(error)
+
+    def _answer(self, packed: PackedRequests) -> PackedScores:
+        requests, atoms = packed.unpack(), self.setup.preparer.atoms
+        if packed.method == "open":
+            states = self._states if packed.keep_states else None
+            scores = dict(self.model.open(requests, atoms, states))
+        else:
+            scores = dict(self.model.score(requests, atoms))
+        return PackedScores.pack([scores[n] for n in range(len(requests))], packed.statistics)
 
 
-def _good(said: tuple[int, BatchScores] | Exception) -> tuple[int, BatchScores]:
-    """Return a page; raise what went wrong in a process, or with it."""
-    if isinstance(said, EOFError | OSError):
+def _checked(result: ChunkResult | Exception) -> ChunkResult:
+    """Return a scored chunk; raise what went wrong in a worker process, or with it."""
+    if isinstance(result, EOFError | OSError):
         raise ModelError(
-            "a process that reads texts died (out of memory? a script without `if __name__ == '__main__'`?); "
-            "try fewer with --readers, or none."
+            "a process that reads texts died, perhaps because memory ran out; try fewer `readers`, or none."
         )
-    if isinstance(said, Exception):
-        raise said
-    return said
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
-@contextlib.contextmanager
-def _started(count: int) -> Iterator[list[Channel]]:
-    """Start processes, and see to it that they end."""
-    spawn = multiprocessing.get_context("spawn")
-    lines, running = [], []
-    try:
-        for _ in range(count):
-            mine, theirs = socket.socketpair()
-            process = spawn.Process(target=read, args=(theirs,), daemon=True)
-            process.start()
-            theirs.close()
-            lines.append(Channel(mine))
-            running.append(process)
-        yield lines
-    finally:
-        for line in lines:
-            line.close()
-        for process in running:
-            process.join(GRACE)
-            process.kill()
+def without_documents(scores: BatchScores) -> BatchScores:
+    """Return scores that are cheap to send: the other end has the documents."""
+    return replace(scores, documents=())

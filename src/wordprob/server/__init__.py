@@ -1,4 +1,4 @@
-"""A page and a JSON route on this machine: texts in, words with their surprisal out.
+"""A local web page and a JSON route that score texts: texts in, words with their surprisal out.
 
 >>> from wordprob.server import serve
 >>> serve(["smollm2-135m"], port=8517)  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""The routes: the page, the scores, and what the server offers."""
+"""The routes of the server: the page, the scores, and what the server offers."""
 
 from __future__ import annotations
 
@@ -18,30 +18,39 @@ from starlette.types import ASGIApp
 
 from wordprob._version import __version__
 from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
+from wordprob.options import ScoringOptions
 from wordprob.render import page as render
-from wordprob.server.job_queue import BrokenError, BusyError, ScoringJob, ScoringQueue, SlowError, Ticket
-from wordprob.server.middleware import RefusedError, RequestLimits, SecurityHeaders, problem
+from wordprob.server.job_queue import (
+    BusyError,
+    ModelLoadingError,
+    ScoringJob,
+    ScoringQueue,
+    SlowError,
+    Ticket,
+    WorkerError,
+)
+from wordprob.server.middleware import SHOWN_CHARACTERS, RefusedError, RequestLimits, SecurityHeaders, problem
 from wordprob.server.schema import ModelsResponse, Problem, ScoreRequest, ScoreResponse
 from wordprob.server.settings import ServerSettings
 from wordprob.tables.result import WordTable, records
 
 LOG = logging.getLogger("wordprob.server")
-ERRORS: dict[int | str, dict[str, Any]] = {
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "too much text"},
     422: {"model": Problem, "description": "something in the request cannot be used"},
     503: {"model": Problem, "description": "too many requests, or the model is still loading: see Retry-After"},
     504: {"model": Problem, "description": "scoring took too long"},
 }
-TYPES = {"csv": "text/csv", "tsv": "text/tab-separated-values", "jsonl": "application/jsonl", "html": "text/html"}
-FAILED = "something went wrong; the terminal that the server runs in says what."
-RETRY = 5
-"""Seconds after which to try again."""
-LOOK = 0.25
-"""Seconds between looks whether the one who asked is still there."""
+MEDIA_TYPES = {"csv": "text/csv", "tsv": "text/tab-separated-values", "jsonl": "application/jsonl", "html": "text/html"}
+SERVER_ERROR_MESSAGE = "something went wrong; the terminal that the server runs in says what."
+RETRY_AFTER_SECONDS = 5
+"""When a client that was refused because the server is busy may try again."""
+DISCONNECT_CHECK_SECONDS = 0.25
+"""Time between checks whether the client of a waiting request is still connected."""
 
 
-def create_app(settings: ServerSettings, desk: ScoringQueue) -> ASGIApp:
-    """Return the application: everything that the server answers, behind its guards."""
+def create_app(settings: ServerSettings, queue: ScoringQueue) -> ASGIApp:
+    """Return the application: all routes, behind the checks that every request passes."""
     app = FastAPI(
         title="wordprob",
         version=__version__,
@@ -49,164 +58,202 @@ def create_app(settings: ServerSettings, desk: ScoringQueue) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
     )
-    _pages(app, settings)
-    _routes(app, settings, desk)
-    _handlers(app)
-    return SecurityHeaders(RequestLimits(app, settings.hosts, settings.max_body, _too_long(settings)))
+    _add_pages(app, settings)
+    _add_api(app, settings, queue)
+    _add_error_handlers(app)
+    limited = RequestLimits(app, settings.hosts, settings.max_body_bytes, _too_much_text(settings))
+    return SecurityHeaders(limited)
 
 
-# --- routes --------------------------------------------------------------------------------------------------------
+# --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _pages(app: FastAPI, settings: ServerSettings) -> None:
-    """Add the page and its parts: fixed strings, each under one address; no folder is served."""
-    parts = {
-        "/": (_asset("page.html"), "text/html"),
-        "/style.css": (render.style() + _asset("page.css"), "text/css"),
-        "/view.js": (render.script(), "text/javascript"),
-        "/page.js": (_asset("page.js"), "text/javascript"),
-    }
-
-    def add(path: str, content: str, kind: str) -> None:
-        async def part() -> Response:
-            return Response(content, media_type=kind)
-
-        app.get(path, include_in_schema=False)(part)
-
-    for path, (content, kind) in parts.items():
-        add(path, content, kind)
+def _add_pages(app: FastAPI, settings: ServerSettings) -> None:
+    """Add the page and the files that it loads. They are fixed strings: no folder is served."""
+    _add_file(app, "/", _asset("page.html"), "text/html")
+    _add_file(app, "/style.css", render.style() + _asset("page.css"), "text/css")
+    _add_file(app, "/view.js", render.script(), "text/javascript")
+    _add_file(app, "/page.js", _asset("page.js"), "text/javascript")
     manual = Template(_asset("docs.html"))
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        filled = {"address": html.escape(str(request.base_url)), "model": html.escape(settings.default)}
-        return Response(manual.substitute(filled), media_type="text/html")
+        address = html.escape(str(request.base_url))
+        content = manual.substitute(address=address, model=html.escape(settings.default_model))
+        return Response(content, media_type="text/html")
 
 
-def _routes(app: FastAPI, settings: ServerSettings, desk: ScoringQueue) -> None:
+def _add_file(app: FastAPI, path: str, content: str, media_type: str) -> None:
+    @app.get(path, include_in_schema=False)
+    async def file() -> Response:
+        return Response(content, media_type=media_type)
+
+
+def _asset(name: str) -> str:
+    return (resources.files("wordprob.server") / "assets" / name).read_text(encoding="utf-8")
+
+
+# --- the JSON routes --------------------------------------------------------------------------------------------------
+
+
+def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue) -> None:
     @app.get("/api/models", summary="What this server offers")
     async def models() -> ModelsResponse:
         return ModelsResponse(
             models=list(settings.models),
-            default=settings.default,
+            default=settings.default_model,
             max_characters=settings.max_characters,
             timeout=settings.timeout,
             version=__version__,
         )
 
-    @app.post("/api/score", summary="Surprisal of every word", response_model=ScoreResponse, responses=ERRORS)
-    async def score(asked: ScoreRequest, request: Request) -> Response:
-        ask = _ask(asked, settings)
-        table = await _result(desk.submit(ask), request, settings)
-        return await asyncio.to_thread(_answer, table, ask.model, asked.format)
+    @app.post("/api/score", summary="Surprisal of every word", response_model=ScoreResponse, responses=ERROR_RESPONSES)
+    async def score(body: ScoreRequest, request: Request) -> Response:
+        job = _job(body, settings)
+        table = await _scored(queue.submit(job), request, settings)
+        return await asyncio.to_thread(_score_response, table, job.model, body.format)
 
 
-def _ask(asked: ScoreRequest, settings: ServerSettings) -> ScoringJob:
-    """Check a request, and return what is to be scored."""
-    try:
-        asked.model_dump_json()
-    except ValueError:
-        raise InputError("the request has a lone surrogate, which is no character.") from None
-    texts = (asked.texts,) if isinstance(asked.texts, str) else tuple(asked.texts)
-    model = settings.default if asked.model is None else asked.model
-    if model not in settings.models:
-        raise InputError(f"this server has no model '{model[:100]}'. {did_you_mean(model[:100], settings.models)}")
-    if sum(map(len, texts)) > settings.max_characters:
-        raise RefusedError(413, _too_long(settings), "InputError")
-    if not any(text.strip() for text in texts):
-        raise InputError("there is no text; write or paste one.")
-    words = asked.words if isinstance(asked.words, str) else tuple(map(tuple, asked.words))
-    return ScoringJob(model, texts, words, asked.unit, None if asked.ids is None else tuple(asked.ids))
-
-
-def _too_long(settings: ServerSettings) -> str:
-    return (
-        f"too much text: a request may have {settings.max_characters:,} characters. Score longer texts on the command "
-        "line (wordprob score FILE), or start the server with a larger --max-characters."
+def _job(body: ScoreRequest, settings: ServerSettings) -> ScoringJob:
+    """Check a request, and return the job that it asks for."""
+    _check_characters(body)
+    texts = (body.texts,) if isinstance(body.texts, str) else tuple(body.texts)
+    model = _chosen_model(body.model, settings)
+    _check_texts(texts, settings)
+    options = body.scoring_options()
+    words = options.pop("words")
+    return ScoringJob(
+        model=model,
+        texts=texts,
+        words=words if isinstance(words, str) else tuple(tuple(words_of_text) for words_of_text in words),
+        ids=None if body.ids is None else tuple(body.ids),
+        options=ScoringOptions(**{**options, "extras": tuple(options["extras"])}),
     )
 
 
-async def _result(ticket: Ticket, request: Request, settings: ServerSettings) -> WordTable:
-    """Wait for a request's turn and for its scores; not for one whose client went away."""
-    answer = asyncio.wrap_future(ticket.future)
-    gone = asyncio.ensure_future(_gone(request))
-    both: set[asyncio.Future[Any]] = {answer, gone}
-    await asyncio.wait(both, timeout=settings.timeout, return_when=asyncio.FIRST_COMPLETED)
-    gone.cancel()
-    if answer.done():
-        return answer.result()
-    state = ticket.state
+def _check_characters(body: ScoreRequest) -> None:
+    """Refuse half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    try:
+        body.model_dump_json()
+    except ValueError:
+        raise InputError("the request has a lone surrogate, which is no character.") from None
+
+
+def _chosen_model(name: str | None, settings: ServerSettings) -> str:
+    if name is None:
+        return settings.default_model
+    if name not in settings.models:
+        shown = name[:SHOWN_CHARACTERS]
+        raise InputError(f"this server has no model '{shown}'. {did_you_mean(shown, settings.models)}")
+    return name
+
+
+def _check_texts(texts: tuple[str, ...], settings: ServerSettings) -> None:
+    if sum(len(text) for text in texts) > settings.max_characters:
+        raise RefusedError(413, _too_much_text(settings), "InputError")
+    if not any(text.strip() for text in texts):
+        raise InputError("there is no text; write or paste one.")
+
+
+def _too_much_text(settings: ServerSettings) -> str:
+    return (
+        f"too much text: a request may have {settings.max_characters:,} characters. Score longer texts on the command "
+        "line (wordprob score FILE), or start the server with a larger `max_characters`."
+    )
+
+
+async def _scored(ticket: Ticket, request: Request, settings: ServerSettings) -> WordTable:
+    """Wait until a job is scored; give it up if it takes too long or if its client goes away."""
+    result = asyncio.wrap_future(ticket.future)
+    disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+    futures: set[asyncio.Future[Any]] = {result, disconnected}
+    await asyncio.wait(futures, timeout=settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+    disconnected.cancel()
+    if result.done():
+        return result.result()
+    state = ticket.state  # before the job is cancelled: it may be next in the queue
     ticket.future.cancel()
-    answer.cancel()
+    result.cancel()
     if state == "scoring":
         raise SlowError
-    raise BusyError(state)
+    raise ModelLoadingError if state == "loading" else BusyError
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while not await request.is_disconnected():
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(DISCONNECT_CHECK_SECONDS)
 
 
-def _answer(table: WordTable, model: str, format: str) -> Response:
-    """Return the scores in the format that was asked for; a model goes by the name that it is offered under."""
+def _score_response(table: WordTable, model: str, format: str) -> Response:
+    """Return a table in the format that the request asks for, under the name by which the model is offered."""
     table = WordTable(table.to_pandas(), table.texts(), {**table.metadata, "model": model})
     if format == "json":
-        body = {
-            "model": model,
-            "unit": table.unit,
-            "metadata": table.metadata,
-            "words": records(table.to_pandas()),
-            "texts": records(table.texts()),
-        }
-        return Response(json.dumps(body, ensure_ascii=False), media_type="application/json")
+        return Response(_score_json(table, model), media_type="application/json")
     content = render.report(table) if format == "html" else table.to_text(format)
-    attached = {"content-disposition": f'attachment; filename="wordprob.{format}"'}
-    return Response(content, media_type=f"{TYPES[format]}; charset=utf-8", headers=attached)
+    headers = {"content-disposition": f'attachment; filename="wordprob.{format}"'}
+    return Response(content, media_type=f"{MEDIA_TYPES[format]}; charset=utf-8", headers=headers)
 
 
-# --- errors --------------------------------------------------------------------------------------------------------
+def _score_json(table: WordTable, model: str) -> str:
+    """Return the JSON that :class:`ScoreResponse` describes."""
+    response = {
+        "model": model,
+        "unit": table.unit,
+        "metadata": table.metadata,
+        "words": records(table.to_pandas()),
+        "texts": records(table.texts()),
+    }
+    return json.dumps(response, ensure_ascii=False)
 
 
-def _handlers(app: FastAPI) -> None:
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def _add_error_handlers(app: FastAPI) -> None:
     """Make every error the same small JSON object."""
+    handlers: dict[type[Exception], Callable[[Any], Response]] = {
+        WordprobError: _expected_error,
+        RefusedError: lambda error: _problem(error.status, error.message, error.kind),
+        RequestValidationError: lambda error: _problem(422, _validation_message(error), "InvalidRequest"),
+        HTTPException: lambda error: _problem(error.status_code, str(error.detail), "RequestError"),
+        BusyError: _busy,
+        SlowError: lambda _: _problem(504, "scoring took too long and was stopped. Try a shorter text.", "SlowError"),
+        WorkerError: _worker_failed,
+        Exception: lambda _: _problem(500, SERVER_ERROR_MESSAGE, "ServerError"),
+    }
+    for error_class, make_response in handlers.items():
+        _add_error_handler(app, error_class, make_response)
 
-    def add(kind: type[Exception], answer: Callable[[Any], Response]) -> None:
-        async def handler(_: Request, error: Exception) -> Response:
-            return answer(error)
 
-        app.add_exception_handler(kind, handler)
+def _add_error_handler(app: FastAPI, error_class: type[Exception], make_response: Callable[[Any], Response]) -> None:
+    async def handler(_: Request, error: Exception) -> Response:
+        return make_response(error)
 
-    add(WordprobError, lambda e: _problem(503 if isinstance(e, ModelError) else 422, str(e), type(e).__name__))
-    add(RefusedError, lambda e: _problem(e.status, e.message, e.kind))
-    add(RequestValidationError, lambda e: _problem(422, _invalid(e), "InvalidRequest"))
-    add(HTTPException, lambda e: _problem(e.status_code, str(e.detail), "RequestError"))
-    add(BusyError, _busy)
-    add(SlowError, lambda _: _problem(504, "scoring took too long and was stopped. Try a shorter text.", "SlowError"))
-    add(BrokenError, _broken)
-    add(Exception, lambda _: _problem(500, FAILED, "ServerError"))
+    app.add_exception_handler(error_class, handler)
 
 
 def _problem(status: int, message: str, kind: str, headers: dict[str, str] | None = None) -> Response:
     return Response(problem(message, kind), status, headers, media_type="application/json")
 
 
-def _invalid(error: RequestValidationError) -> str:
-    found = error.errors()[0]
-    where = ".".join(str(part) for part in found["loc"] if part != "body")
-    return f"{where}: {found['msg']}" if where else str(found["msg"])
+def _expected_error(error: WordprobError) -> Response:
+    """A model that cannot be loaded is the server's trouble (503), everything else the request's (422)."""
+    status = 503 if isinstance(error, ModelError) else 422
+    return _problem(status, str(error), type(error).__name__)
+
+
+def _validation_message(error: RequestValidationError) -> str:
+    """Return the first problem that FastAPI found, and the field that has it."""
+    first = error.errors()[0]
+    field = ".".join(str(step) for step in first["loc"] if step != "body")
+    return f"{field}: {first['msg']}" if field else str(first["msg"])
 
 
 def _busy(error: BusyError) -> Response:
-    loading = str(error) == "loading"
-    message = "the model is still being loaded" if loading else "the server is busy with other requests"
-    return _problem(503, f"{message}. Try again in a moment.", "BusyError", {"retry-after": str(RETRY)})
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return _problem(503, f"{error.reason}. Try again in a moment.", "BusyError", headers)
 
 
-def _broken(error: BrokenError) -> Response:
+def _worker_failed(error: WorkerError) -> Response:
     LOG.error("a request failed: %s", error)
-    return _problem(500, FAILED, "ServerError")
-
-
-def _asset(name: str) -> str:
-    return (resources.files("wordprob.server") / "assets" / name).read_text(encoding="utf-8")
+    return _problem(500, SERVER_ERROR_MESSAGE, "ServerError")

@@ -1,220 +1,282 @@
-"""One model in memory, one request at a time; the others wait in a short line.
+"""A queue of scoring jobs: one model in memory, one job at a time, a few more waiting.
 
-The model lives in a process of its own. What takes too long (a large text, a regular expression that never comes back)
-is ended with it, the server goes on, and the next request starts a new one.
+The model lives in a worker process. A job that takes too long (a large text, a regular expression that backtracks
+forever) is stopped by killing that process. The server keeps running, and the next job starts a new process.
 """
 
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import signal
 import threading
 import traceback
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wordprob import errors
+from wordprob.core.words import define
 from wordprob.errors import ModelError, WordprobError
+from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.processes import Channel, WorkerProcess
+from wordprob.server.schema import SCORING_FIELDS
 from wordprob.server.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from wordprob.scoring.scorer import Scorer
     from wordprob.tables.result import WordTable
 
-KEPT = 8
-"""Results kept, so that downloading what is on the screen scores nothing anew."""
+CACHED_RESULTS = 8
+"""Results that are kept, so that downloading what the page shows does not score it again."""
 
 
 class BusyError(Exception):
-    """The line is full."""
+    """The server cannot take a request now; it can be sent again later."""
+
+    reason = "the server is busy with other requests"
+
+
+class ModelLoadingError(BusyError):
+    """A request was given up while its model was still being loaded."""
+
+    reason = "the model is still being loaded"
 
 
 class SlowError(Exception):
-    """Scoring took too long and was ended."""
+    """Scoring took too long and was stopped."""
 
 
-class BrokenError(Exception):
-    """The process that holds the model failed; the message is for the server's log."""
+class WorkerError(Exception):
+    """The worker process failed. The message is for the server's log, not for clients."""
 
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """What is to be scored, and how; ``model`` is a public name."""
+    """Texts to score, and how.
+
+    Attributes
+    ----------
+    model
+        The name under which the server offers the model.
+    texts
+        The texts.
+    words
+        A word definition by name, or the words of each text. Not part of ``options``, which check it: a client's
+        pattern is compiled in the worker process only, where it cannot hold up the server.
+    ids
+        Names for the texts; counted from 0 by default.
+    options
+        All other options of scoring.
+    """
 
     model: str
     texts: tuple[str, ...]
     words: str | tuple[tuple[str, ...], ...] = "whitespace"
-    unit: str = "bits"
     ids: tuple[str, ...] | None = None
+    options: ScoringOptions = field(default_factory=ScoringOptions)
 
 
 @dataclass(eq=False)
 class Ticket:
-    """A place in the line: ``state`` goes from waiting through loading to scoring."""
+    """A job in the queue: its future result, and how far it is."""
 
-    ask: ScoringJob
+    job: ScoringJob
     future: Future[WordTable] = field(default_factory=Future)
-    state: str = "waiting"
+    state: Literal["waiting", "loading", "scoring"] = "waiting"
 
 
 class ScoringQueue:
-    """Takes requests, and has them scored one after the other.
+    """Takes jobs and scores them one after another.
 
     Parameters
     ----------
     settings
-        The models it may open, how many may wait, and how long scoring may take. Loading a model may take longer.
+        The models that may be opened, how many jobs may wait, and how long scoring a job may take. Loading a model may
+        take longer.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._line: deque[Ticket] = deque()
-        self._changed = threading.Condition()
+        self._waiting: deque[Ticket] = deque()
+        self._changed = threading.Condition()  # guards _waiting, _closed and _results
         self._closed = False
-        self._kept: OrderedDict[ScoringJob, WordTable] = OrderedDict()
-        self._process: BaseProcess | None = None
-        self._connection: Connection[Any, Any] | None = None
-        self._thread = threading.Thread(target=self._run, name="wordprob-desk", daemon=True)
+        self._results: OrderedDict[ScoringJob, WordTable] = OrderedDict()
+        self._worker: WorkerProcess | None = None
+        self._thread = threading.Thread(target=self._run, name="wordprob-scoring-queue", daemon=True)
         self._thread.start()
 
-    def submit(self, ask: ScoringJob) -> Ticket:
-        """Put a request in the line; raises :class:`BusyError` where it is full."""
-        ticket = Ticket(ask)
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that holds the model; None if none is running."""
+        worker = self._worker
+        if worker is None or not worker.running:
+            return None
+        return worker.pid
+
+    def submit(self, job: ScoringJob) -> Ticket:
+        """Add a job to the queue; raise :class:`BusyError` if the queue is full."""
+        ticket = Ticket(job)
         with self._changed:
-            if ask in self._kept:
-                ticket.future.set_result(self._kept[ask])
+            if job in self._results:
+                ticket.future.set_result(self._results[job])
                 return ticket
-            self._line = deque(other for other in self._line if not other.future.cancelled())
-            if len(self._line) >= self._settings.waiting:
+            self._drop_cancelled()
+            if len(self._waiting) >= self._settings.waiting:
                 raise BusyError
-            self._line.append(ticket)
+            self._waiting.append(ticket)
             self._changed.notify()
         return ticket
 
     def load(self, model: str) -> None:
-        """Open a model now, and wait for it."""
+        """Load a model, and wait until it is loaded."""
+        nothing_to_score = ScoringJob(model, texts=())
         try:
-            self.submit(ScoringJob(model, ())).future.result()
-        except BrokenError as error:
-            raise ModelError(f"{model} could not be loaded: {str(error).strip().splitlines()[-1]}") from error
+            self.submit(nothing_to_score).future.result()
+        except WorkerError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise ModelError(f"{model} could not be loaded: {reason}") from error
 
     def close(self) -> None:
-        """Stop, whatever is under way."""
+        """Stop at once, even if a job is being scored."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._end()
+        self._kill_worker()  # ends the job that the thread is waiting for
         self._thread.join()
-        self._end()
+        self._kill_worker()  # the thread may have started another process meanwhile
+
+    def _drop_cancelled(self) -> None:
+        """Remove jobs whose clients have gone away, so that they take nobody's place."""
+        self._waiting = deque(ticket for ticket in self._waiting if not ticket.future.cancelled())
+
+    # --- in the queue's thread ---
 
     def _run(self) -> None:
-        while (ticket := self._next()) is not None:
-            if not ticket.future.set_running_or_notify_cancel():
-                continue
-            try:
-                table = self._score(ticket)
-            except Exception as error:
-                ticket.future.set_exception(error)
-            else:
-                self._keep(ticket.ask, table)
-                ticket.future.set_result(table)
+        while True:
+            ticket = self._next_ticket()
+            if ticket is None:
+                return
+            if ticket.future.set_running_or_notify_cancel():
+                self._finish(ticket)
 
-    def _next(self) -> Ticket | None:
+    def _next_ticket(self) -> Ticket | None:
+        """Wait for a job; return None if the queue was closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._line)
-            return None if self._closed else self._line.popleft()
+            self._changed.wait_for(lambda: self._closed or self._waiting)
+            return None if self._closed else self._waiting.popleft()
 
-    def _keep(self, ask: ScoringJob, table: WordTable) -> None:
-        with self._changed:
-            self._kept[ask] = table
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+    def _finish(self, ticket: Ticket) -> None:
+        """Score a job, and set the result of its ticket or the error."""
+        try:
+            table = self._score(ticket)
+        except Exception as error:
+            ticket.future.set_exception(error)
+            return
+        self._remember(ticket.job, table)
+        ticket.future.set_result(table)
 
     def _score(self, ticket: Ticket) -> WordTable:
         ticket.state = "loading"
-        connection = self._open()
-        connection.send((self._settings.models[ticket.ask.model], ticket.ask))
-        self._receive(connection, None)
+        channel = self._channel_to_worker()
+        self._send(channel, (self._settings.models[ticket.job.model], ticket.job))
+        self._receive(channel, timeout_seconds=None)  # until the model is in memory
         ticket.state = "scoring"
-        table: WordTable = self._receive(connection, self._settings.timeout)
+        # A job without texts prepares the model for its first text, which counts as loading it: no time limit.
+        timeout_seconds = self._settings.timeout if ticket.job.texts else None
+        table: WordTable = self._receive(channel, timeout_seconds)
         return table
 
-    def _receive(self, connection: Connection[Any, Any], timeout: float | None) -> Any:
-        """Return what the process sends, or raise what it says."""
+    def _remember(self, job: ScoringJob, table: WordTable) -> None:
+        with self._changed:
+            self._results[job] = table
+            if len(self._results) > CACHED_RESULTS:
+                self._results.popitem(last=False)
+
+    def _channel_to_worker(self) -> Channel:
+        """Return the channel to the worker process; start a new process if none is running."""
+        if self._worker is None or not self._worker.running:
+            self._worker = WorkerProcess("wordprob.server.job_queue:run_worker")
+        return self._worker.channel
+
+    def _send(self, channel: Channel, message: object) -> None:
         try:
-            if not connection.poll(timeout):
-                self._end()
+            channel.send(message)
+        except OSError:
+            raise self._worker_ended() from None
+
+    def _receive(self, channel: Channel, timeout_seconds: float | None) -> Any:
+        """Return what the worker sends, or raise the error that it reports."""
+        try:
+            if not channel.poll(timeout_seconds):
+                self._kill_worker()
                 raise SlowError
-            kind, value = connection.recv()
+            outcome, value = channel.receive()
         except (EOFError, OSError):
-            self._end()
-            raise BrokenError("the process that holds the model ended; was there enough memory?") from None
-        if kind == "refused":
-            raise getattr(errors, value[0], WordprobError)(value[1])
-        if kind == "failed":
-            raise BrokenError(value)
+            raise self._worker_ended() from None
+        if outcome == "refused":
+            class_name, message = value
+            raise getattr(errors, class_name, WordprobError)(message)
+        if outcome == "failed":
+            raise WorkerError(value)
         return value
 
-    def _open(self) -> Connection[Any, Any]:
-        """Return the connection to the process, a new one where there is none."""
-        if self._process is None or self._connection is None or not self._process.is_alive():
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=work, args=(theirs, dict(self._settings.options)), daemon=True)
-            self._process.start()
-            theirs.close()
-        return self._connection
+    def _worker_ended(self) -> WorkerError:
+        self._kill_worker()
+        return WorkerError("the process that holds the model ended; was there enough memory?")
 
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.join()
+    def _kill_worker(self) -> None:
+        worker = self._worker
+        self._worker = None
+        if worker is not None:
+            worker.kill()
 
 
-def work(connection: Connection[Any, Any], options: Mapping[str, Any]) -> None:
-    """Score what comes through the connection until it closes; one model in memory."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
-    scorer = LoadedModel(options)
+# --- in the worker process --------------------------------------------------------------------------------------------
+
+
+def run_worker(channel: Channel) -> None:
+    """Score the jobs that arrive, with one model in memory, until the channel is closed.
+
+    Each job is answered twice: ``loaded`` when its model is in memory, then ``scored`` with the table. Instead of
+    either comes ``refused`` with an error that the client should see, or ``failed`` with a traceback for the log.
+    """
+    loaded = LoadedModel()
     while True:
+        model, job = channel.receive()
         try:
-            source, ask = connection.recv()
-        except EOFError:
-            return
-        try:
-            scorer.open(source)
-            connection.send(("ready", None))
-            connection.send(("done", scorer.score(ask)))
+            loaded.load(model)
+            channel.send(("loaded", None))
+            channel.send(("scored", loaded.score(job)))
         except WordprobError as error:
-            connection.send(("refused", (type(error).__name__, str(error))))
+            channel.send(("refused", (type(error).__name__, str(error))))
         except Exception:
-            connection.send(("failed", traceback.format_exc()))
+            channel.send(("failed", traceback.format_exc()))
 
 
 class LoadedModel:
-    """The model in memory; opening another lets go of it first."""
+    """The one model in memory."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
-        self._source = ""
-        self._scorer: Any = None
+    def __init__(self) -> None:
+        self._options: ModelOptions | None = None
+        self._scorer: Scorer | None = None
 
-    def open(self, source: str) -> None:
-        """Have this model in memory."""
+    def load(self, options: ModelOptions) -> None:
+        """Load a model unless it is the one in memory, which makes room first."""
         from wordprob.scoring.loading import load
 
-        if source != self._source:
-            self._source, self._scorer = "", None
-            gc.collect()  # the one model goes before the other comes
-            self._scorer, self._source = load(source, **self._options), source
+        if options == self._options:
+            return
+        self._options = None
+        self._scorer = None
+        gc.collect()  # two models may not fit into memory
+        self._scorer = load(**options.to_dict())
+        self._options = options
 
-    def score(self, ask: ScoringJob) -> WordTable:
-        """Score with it."""
-        words = ask.words if isinstance(ask.words, str) else [list(part) for part in ask.words]
-        table: WordTable = self._scorer.score(list(ask.texts), words, unit=ask.unit, ids=ask.ids)
-        return table
+    def score(self, job: ScoringJob) -> WordTable:
+        """Score a job with the model in memory."""
+        assert self._scorer is not None, "load() comes first"
+        if isinstance(job.words, str):
+            define(job.words)  # an error for list:FILE too: a request must not read files of this machine
+        words = job.words if isinstance(job.words, str) else [list(words) for words in job.words]
+        options = {name: getattr(job.options, name) for name in SCORING_FIELDS if name != "words"}
+        return self._scorer.score(list(job.texts), words, ids=job.ids, **options)

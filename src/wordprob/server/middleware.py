@@ -1,4 +1,4 @@
-"""What every request passes first: its size and where it comes from; and the headers of every answer."""
+"""Checks that every request passes first, and headers that every response carries."""
 
 from __future__ import annotations
 
@@ -11,132 +11,171 @@ from collections.abc import Collection
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""On every answer. Nothing is loaded from elsewhere, and no other site may use or frame the page."""
+"""Nothing is loaded from other sites, and no other site may use the page or show it in a frame."""
 
-READING = 15.0
-"""Seconds in which a request's body must arrive."""
+BODY_TIMEOUT_SECONDS = 15.0
+"""Time in which the body of a request must arrive."""
 
+DRAIN_MAX_BYTES = 1 << 24
+"""How much of a refused request is read and dropped before it is answered."""
 
-DRAINED, DRAINING = 1 << 24, 2.0
-"""Bytes and seconds of a refused request that are let go by before the answer."""
+DRAIN_TIMEOUT_SECONDS = 2.0
+"""How long a refused request is read and dropped before it is answered."""
+
+SHOWN_CHARACTERS = 100
+"""How much of a client's own words an error message repeats."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered: a status and why."""
+    """A request that is refused before it is looked at: the HTTP status, and why."""
 
     def __init__(self, status: int, message: str, kind: str = "RequestError") -> None:
         super().__init__(message)
-        self.status, self.message, self.kind = status, message, kind
+        self.status = status
+        self.message = message
+        self.kind = kind
 
 
 def problem(message: str, kind: str) -> bytes:
-    """Return the body of every answer that is an error."""
+    """Return the body of a response that is an error."""
     return json.dumps({"error": message, "kind": kind}).encode("ascii")
 
 
 class SecurityHeaders:
-    """Puts the security headers on every answer, errors too."""
+    """Adds the security headers to every response, errors included."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on; add the headers when the answer starts."""
+        """Pass the request on; add the headers when the response starts."""
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        await self._app(scope, receive, send_with_headers)
 
 
 class RequestLimits:
-    """Turns away requests that came by another name or from another site's page, that are not JSON, or too large.
+    """Refuses requests for an unknown host, from another site's page, that are not JSON, or that are too large.
 
-    The size is checked while a request comes, not after. A web site that points its own name at this machine, so that
-    its pages may talk to it, is known by that name.
+    Parameters
+    ----------
+    app
+        The application that gets the requests which pass.
+    hosts
+        Host names that the server answers to. A web site could point a domain name of its own at this machine to let
+        its pages talk to the server, but its requests then name that host.
+    max_body_bytes
+        The maximum size of a request, checked while it arrives.
+    too_large
+        The message for a request that is larger.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], max_body: int, too_large: str) -> None:
-        self._app, self._hosts, self._max_body, self._too_large = app, hosts, max_body, too_large
+    def __init__(self, app: ASGIApp, hosts: Collection[str], max_body_bytes: int, too_large: str) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._max_body_bytes = max_body_bytes
+        self._too_large = too_large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body within its limits, then pass it on."""
+        """Check the request and read its body, then pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
-            self._check(Headers(scope=scope), scope["method"])
-            body = await asyncio.wait_for(self._read(receive), READING)
+            self._check_headers(Headers(scope=scope), scope["method"])
+            body = await asyncio.wait_for(self._read_body(receive), BODY_TIMEOUT_SECONDS)
         except TimeoutError:
-            await _refuse(send, RefusedError(408, f"the request did not arrive within {READING:.0f} seconds."))
+            message = f"the request did not arrive within {BODY_TIMEOUT_SECONDS:.0f} seconds."
+            await _send_refusal(send, RefusedError(408, message))
         except RefusedError as refused:
             await _drain(receive)
-            await _refuse(send, refused)
+            await _send_refusal(send, refused)
         else:
             await self._app(scope, _replay(body, receive), send)
 
-    def _check(self, headers: Headers, method: str) -> None:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if (name := re.sub(r":\d+$", "", host).strip("[]").lower()) not in self._hosts:
-            allow = f"Start it with --allow-host {name[:100]} to let it be asked for by this name."
-            raise RefusedError(400, f"this server does not go by the name of '{host[:100]}'. {allow}")
-        if origin is not None and origin.partition("//")[2] != host:
-            raise RefusedError(403, f"requests from pages of {origin[:100]} are not answered.")
-        if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            raise RefusedError(415, "send JSON, with the header Content-Type: application/json.")
+    def _check_headers(self, headers: Headers, method: str) -> None:
+        self._check_host(headers.get("host", ""))
+        _check_origin(headers.get("origin"), headers.get("host", ""))
+        if method == "POST":
+            _check_content_type(headers.get("content-type", ""))
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self._max_body:
+        if length.isdigit() and int(length) > self._max_body_bytes:
             raise RefusedError(413, self._too_large)
 
-    async def _read(self, receive: Receive) -> bytes:
-        body, more = bytearray(), True
-        while more:
+    def _check_host(self, host: str) -> None:
+        name = re.sub(r":\d+$", "", host).strip("[]").lower()
+        if name not in self._hosts:
+            raise RefusedError(
+                400,
+                f"this server does not answer to the host name '{host[:SHOWN_CHARACTERS]}'. To allow it, start the "
+                f"server with {name[:SHOWN_CHARACTERS]} among its further host names (`allow_host`).",
+            )
+
+    async def _read_body(self, receive: Receive) -> bytes:
+        body = bytearray()
+        more_to_come = True
+        while more_to_come:
             message = await receive()
             body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._max_body:
+            more_to_come = message.get("more_body", False)
+            if len(body) > self._max_body_bytes:
                 raise RefusedError(413, self._too_large)
         return bytes(body)
 
 
+def _check_origin(origin: str | None, host: str) -> None:
+    """Refuse requests from pages of other sites. Browsers send the origin; programs send none, and may ask."""
+    if origin is not None and origin.partition("//")[2] != host:
+        raise RefusedError(403, f"requests from pages of {origin[:SHOWN_CHARACTERS]} are not answered.")
+
+
+def _check_content_type(content_type: str) -> None:
+    """Refuse what is not JSON: a form on another site's page can send other types without asking the browser."""
+    if content_type.split(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "send JSON, with the header Content-Type: application/json.")
+
+
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives the body that was read, and then whatever comes."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """Return a function that gives the body, which was read already, and then whatever arrives."""
+    already_read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
-        return first.pop() if first else await receive()
+        return already_read.pop() if already_read else await receive()
 
     return replayed
 
 
 async def _drain(receive: Receive) -> None:
-    """Let what is still coming go by, within limits: who is cut off while sending may never see the answer."""
-    left, more = DRAINED, True
+    """Read and drop the rest of a request, within limits: a client cut off while sending may not see the answer."""
+    bytes_left = DRAIN_MAX_BYTES
+    more_to_come = True
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DRAINING):
-            while more and left > 0:
+        async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
+            while more_to_come and bytes_left > 0:
                 message = await receive()
-                left -= len(message.get("body", b""))
-                more = message.get("more_body", False)
+                bytes_left -= len(message.get("body", b""))
+                more_to_come = message.get("more_body", False)
 
 
-async def _refuse(send: Send, refused: RefusedError) -> None:
+async def _send_refusal(send: Send, refused: RefusedError) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": problem(refused.message, refused.kind)})

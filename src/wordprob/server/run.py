@@ -1,36 +1,45 @@
-"""Starting and stopping a server."""
+"""Start a server, and stop it."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import uvicorn
 
 from wordprob.errors import OptionError
+from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.server.app import create_app
 from wordprob.server.job_queue import ScoringQueue
 from wordprob.server.settings import ServerSettings, host_names, public_names
 
 __all__ = ["ServerSettings", "create_app", "serve"]
 
-PORT = 8517
-CONNECTIONS = 64
-"""Connections held at once; more are turned away."""
+DEFAULT_PORT = 8517
+MAX_CONNECTIONS = 64
+"""Connections at the same time; further ones are refused."""
+
+SHUTDOWN_TIMEOUT_SECONDS = 2
+"""Time that requests have to finish when the server is stopped."""
 
 
 def serve(
-    models: Sequence[str] = (),
+    models: Sequence[str | ModelOptions] = (),
     *,
     host: str = "127.0.0.1",
-    port: int = PORT,
+    port: int = DEFAULT_PORT,
     max_characters: int = 20_000,
     timeout: float = 60.0,
     waiting: int = 8,
     names: Sequence[str] = (),
+    bos: str | int | None = None,
     device: str = "auto",
     dtype: str = "auto",
+    compile: bool = False,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the page and the JSON route until interrupted.
@@ -38,57 +47,78 @@ def serve(
     Parameters
     ----------
     models
-        What may be chosen, as for :func:`wordprob.load`; the first is loaded before the server answers.
+        The models to choose from; the first is loaded before the server answers. Names as for :func:`wordprob.load`,
+        or :class:`wordprob.options.ModelOptions`, which say themselves how to open the model.
     host, port
-        Where to listen; port 0 takes any that is free.
+        Where to listen; port 0 takes any free one.
     max_characters, timeout, waiting
-        The most characters of a request, the most seconds it may take, and how many may wait for their turn.
+        The maximum number of characters in a request, the seconds that it may take, and how many requests may wait.
     names
-        Further host names under which the page may be asked for.
-    device, dtype
-        How models are opened, as for :func:`wordprob.load`.
+        Further host names that the server answers to.
+    bos, device, dtype, compile, revision, trust_remote_code
+        How to open the models that are given by name, as for :func:`wordprob.load`.
     ready
-        Called with the page's address once it answers.
+        Called with the address of the page once the model is loaded.
     """
+    shared = {
+        "bos": bos,
+        "device": device,
+        "dtype": dtype,
+        "compile": compile,
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+    }
     settings = ServerSettings(
-        public_names(models),
-        max_characters,
-        timeout,
-        waiting,
-        (*host_names(host), *names),
-        {"device": device, "dtype": dtype},
+        models=public_names([_model_options(model, shared) for model in models or [DEFAULT_MODEL]]),
+        max_characters=max_characters,
+        timeout=timeout,
+        waiting=waiting,
+        hosts=(*host_names(host), *names),
     )
-    with contextlib.closing(listen(host, port)) as listening, contextlib.closing(ScoringQueue(settings)) as desk:
-        desk.load(settings.default)
+    with contextlib.closing(listen(host, port)) as listening, contextlib.closing(ScoringQueue(settings)) as queue:
+        queue.load(settings.default_model)
         if ready is not None:
             ready(address(listening))
-        config = uvicorn.Config(
-            create_app(settings, desk),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_graceful_shutdown=2,
-        )
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+        _answer_requests(settings, queue, listening)
+
+
+def _model_options(model: str | ModelOptions, shared: dict[str, Any]) -> ModelOptions:
+    if isinstance(model, ModelOptions):
+        return model
+    return ModelOptions(model=model, **shared)
+
+
+def _answer_requests(settings: ServerSettings, queue: ScoringQueue, listening: socket.socket) -> None:
+    config = uvicorn.Config(
+        create_app(settings, queue),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there, or say why there is none."""
+    """Return a socket that listens on a host and port; raise :class:`OptionError` if there can be none."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise OptionError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}. Choose another port, for example "
-            f"--port {port + 1}, or any that is free with --port 0; this machine alone is --host 127.0.0.1."
+            f"cannot listen on {host}, port {port}: {error.strerror or error}. Specify another `port`, for example "
+            f"{port + 1}, or 0 for any free one; a `host` that always works is 127.0.0.1, which is this machine alone."
         ) from None
 
 
 def address(listening: socket.socket) -> str:
     """Return the address to open in a browser."""
     host, port = listening.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}/"
+    if host == "0.0.0.0":  # listens on every address; a browser needs one of them
+        host = "127.0.0.1"
+    if host == "::":
+        host = "::1"
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

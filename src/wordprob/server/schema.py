@@ -1,40 +1,40 @@
-"""What goes in and what comes out of the JSON route; its OpenAPI description is made from this."""
+"""The JSON that the server takes and returns. FastAPI checks requests by it and describes it in ``/openapi.json``.
+
+The fields that say how to score are derived from :class:`wordprob.options.ScoringOptions`, and the rows of an answer
+from the columns in :mod:`wordprob.tables.schema`. An option or a column that is declared there appears here by itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from dataclasses import Field as DataclassField
+from dataclasses import fields
+from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS
+from wordprob.options import ScoringOptions, info_of
+from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
 
-COUNTS = {"word_id", "start", "n_tokens", "context_tokens", "n_words", "n_scored", "n_characters", "n_bytes"}
+NOT_IN_REQUESTS = ("estimators", "readers")
+"""Options of scoring that mean nothing here: one text at a time needs no further processes to read it, and the columns
+of an answer hold the corrected and the naive estimate."""
 
+SCORING_FIELDS = tuple(name for name in ScoringOptions.names() if name not in NOT_IN_REQUESTS)
+"""Options of scoring that a request may set."""
 
-def _row(name: str, columns: dict[str, str], strings: set[str], counts: set[str]) -> type[BaseModel]:
-    """Return a record with a field for each column of a table."""
-    fields: dict[str, Any] = {}
-    for column, meaning in columns.items():
-        kind = (
-            int | str
-            if column == "text_id"
-            else str
-            if column in strings
-            else int
-            if column in counts
-            else float | None
-        )
-        fields[column] = (kind, Field(description=meaning))
-    made: type[BaseModel] = create_model(name, **fields)
-    return made
+DESCRIPTIONS = {
+    "words": "whitespace, punctuation, regex:PATTERN, or the words themselves: a list for each text",
+    "extras": f"further columns of the words: {', '.join(EXTRAS)}",
+}
+"""Descriptions that differ from the help of the command line, where the values differ; the others are that help."""
 
 
-WordRow = _row("Word", COLUMNS, {"word", "note"}, COUNTS | {"end"})
-TextRow = _row("Text", TEXT_COLUMNS, {"note"}, COUNTS)
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
-class ScoreRequest(BaseModel):
-    """Texts to score, and how."""
+class RequestedTexts(BaseModel):
+    """The first fields of a request."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"texts": ["She saw the mark."], "words": "punctuation"}]}
@@ -42,15 +42,78 @@ class ScoreRequest(BaseModel):
 
     texts: str | list[str] = Field(description="one text or several; each is scored by itself")
     model: str | None = Field(None, description="one of the names that /api/models gives; the first by default")
-    words: str | list[list[str]] = Field(
-        "whitespace",
-        description="whitespace, punctuation, regex:PATTERN, or the words themselves: a list for each text",
-    )
-    unit: Literal["bits", "nats"] = "bits"
+
+
+def _scoring_declarations() -> dict[str, Any]:
+    """Return pydantic's declarations of the scoring options: type, default, description and limits of each."""
+    types = get_type_hints(ScoringOptions, localns={"WordDefinition": str})
+    # A request cannot name a file as the command line does (list:FILE), but it can hold the words themselves.
+    types["words"] = str | list[list[str]]
+    options = [option for option in fields(ScoringOptions) if option.name in SCORING_FIELDS]
+    return {option.name: _declaration(option, types[option.name]) for option in options}
+
+
+def _declaration(option: DataclassField[Any], value_type: Any) -> tuple[Any, Any]:
+    """Return pydantic's declaration of one option."""
+    info = info_of(option)
+    description = DESCRIPTIONS.get(option.name, info.help)
+    if info.choices:
+        value_type = Literal[info.choices]
+    return value_type, Field(option.default, description=description, ge=info.minimum)
+
+
+ScoringRequest = create_model("ScoringRequest", __base__=RequestedTexts, **_scoring_declarations())
+
+
+class ScoreRequest(ScoringRequest):  # type: ignore[valid-type, misc]
+    """Texts to score, and how."""
+
+    # Problems are reported in the order of the fields, so these two come after those that ScoringRequest has.
     ids: list[str] | None = Field(None, description="names for the texts; counted from 0 by default")
     format: Literal["json", "csv", "tsv", "jsonl", "html"] = Field(
         "json", description="json is the answer below; csv, tsv and jsonl are the table as a file, html the report"
     )
+
+    def scoring_options(self) -> dict[str, Any]:
+        """Return the scoring options of the request, by name."""
+        return {name: getattr(self, name) for name in SCORING_FIELDS}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+COUNTS = {"word_id", "start", "n_tokens", "context_tokens", "n_words", "n_scored", "n_characters", "n_bytes"}
+"""Columns of whole numbers, in either table; ``end`` is one in the table of words only."""
+
+
+def _row_model(
+    name: str,
+    columns: Mapping[str, str],
+    strings: Collection[str],
+    counts: Collection[str],
+    optional: Mapping[str, str],
+) -> type[BaseModel]:
+    """Return a pydantic model of a table's rows, with a field for each column."""
+    declarations: dict[str, Any] = {}
+    for column, meaning in columns.items():
+        declarations[column] = (_column_type(column, strings, counts), Field(description=meaning))
+    for column, meaning in optional.items():
+        declarations[column] = (float | None, Field(None, description=meaning))
+    model: type[BaseModel] = create_model(name, **declarations)
+    return model
+
+
+def _column_type(column: str, strings: Collection[str], counts: Collection[str]) -> Any:
+    if column == "text_id":
+        return int | str
+    if column in strings:
+        return str
+    if column in counts:
+        return int
+    return float | None
+
+
+WordRow = _row_model("Word", COLUMNS, strings={"word", "note"}, counts=COUNTS | {"end"}, optional=EXTRAS)
+TextRow = _row_model("Text", TEXT_COLUMNS, strings={"note"}, counts=COUNTS, optional={})
 
 
 class ScoreResponse(BaseModel):

@@ -60,7 +60,8 @@ class BatchScores:
     naive: Floats
     before: Floats
     after: Floats
-    extras: Mapping[str, Floats]
+    statistics: Mapping[str, Floats]
+    estimates: Mapping[str, Floats]
     notes: Mapping[int, str]
     """By word; most have none."""
     totals: TextTotals
@@ -217,7 +218,7 @@ def _columns(scored: BatchScores, size: float) -> dict[str, Any]:
         "surprisal_naive": scored.naive / size,
         "before": scored.before / size,
         "after": scored.after / size,
-        **{name: values / size if name in MEASURED else values for name, values in scored.extras.items()},
+        **{name: values / size if name in MEASURED else values for name, values in scored.statistics.items()},
         "note": _notes(scored.notes, count),
     }
 

@@ -1,16 +1,16 @@
 "use strict";
-// The data: columns of equal length become models, texts and values. Nothing here touches the page.
+// The data of a page: columns of equal length, seen as models, texts and values. Nothing here touches the page.
 
 const wordprob = {};
 
-wordprob.STEPS = 33;
+wordprob.STEPS = 33; // colours of a scale, as in colours.py
 wordprob.VIEWS = {
   corrected: "Corrected",
   naive: "Naive",
   difference: "Difference",
 };
 
-// A payload is {unit, metadata, columns, sources?}; sources holds the texts themselves, by name, where they are known.
+// A payload is {unit, metadata, columns, sources?}; sources holds the full texts by name, if they are known.
 wordprob.Data = class {
   constructor(payload) {
     this.unit = payload.unit;
@@ -20,23 +20,26 @@ wordprob.Data = class {
     this.sources = new Map(Object.entries(payload.sources || {}).map(([id, text]) => [id, Array.from(text)]));
     this.hasNaive = "surprisal_naive" in this.columns;
     this.models = [...new Set(this.columns.model || [""])];
-    this.texts = this.group();
-    this.top = nice(quantile(this.finite("corrected").concat(this.finite("naive")), 0.98) || 1);
-    this.reach = nice(quantile(this.finite("difference").map(Math.abs), 0.98) || 1);
+    this.texts = this.textsByModel();
+    // The ends of the colour scales: a few extreme words must not make all others look alike.
+    const surprisals = this.allValues("corrected").concat(this.allValues("naive"));
+    this.maxSurprisal = roundUp(quantile(surprisals, 0.98) || 1);
+    this.maxDifference = roundUp(quantile(this.allValues("difference").map(Math.abs), 0.98) || 1);
   }
 
-  // The texts of each model: {id, rows}, in the order in which they come.
-  group() {
-    const found = new Map(this.models.map((model) => [model, new Map()]));
+  // The texts of each model as {id, rows}, in the order of the table.
+  textsByModel() {
+    const byModel = new Map(this.models.map((model) => [model, new Map()]));
     for (let i = 0; i < this.size; i++) {
-      const texts = found.get(this.columns.model ? this.columns.model[i] : "");
+      const texts = byModel.get(this.columns.model ? this.columns.model[i] : "");
       const id = this.columns.text[i];
       if (!texts.has(id)) texts.set(id, { id, rows: [] });
       texts.get(id).rows.push(i);
     }
-    return new Map([...found].map(([model, texts]) => [model, [...texts.values()]]));
+    return new Map([...byModel].map(([model, texts]) => [model, [...texts.values()]]));
   }
 
+  // A cell of the table; null if there is no such column.
   get(column, i) {
     const values = this.columns[column];
     return values === undefined ? null : values[i];
@@ -55,7 +58,7 @@ wordprob.Data = class {
     return rows.map((i) => this.value(view, i)).filter((v) => v !== null);
   }
 
-  finite(view) {
+  allValues(view) {
     return this.values(
       view,
       Array.from({ length: this.size }, (_, i) => i),
@@ -68,31 +71,32 @@ wordprob.Data = class {
 
   // The ends of a view's colour scale.
   range(view) {
-    return view === "difference" ? [-this.reach, this.reach] : [0, this.top];
+    return view === "difference" ? [-this.maxDifference, this.maxDifference] : [0, this.maxSurprisal];
   }
 
-  // The class that gives a value its colour.
+  // The CSS class that gives a value its colour.
   colour(view, value) {
     if (value === null) return "none";
     const [low, high] = this.range(view);
-    const place = Math.min(Math.max((value - low) / (high - low), 0), 1);
-    return (view === "difference" ? "d" : "s") + Math.round(place * (wordprob.STEPS - 1));
+    const share = Math.min(Math.max((value - low) / (high - low), 0), 1);
+    return (view === "difference" ? "d" : "s") + Math.round(share * (wordprob.STEPS - 1));
   }
 
-  // What stands between a word and the one before it in its text: "", white space, or "¶" for a new paragraph.
+  // What is between word n of a text and the word before it: "", white space, or "¶" for a new paragraph.
   gap(text, n) {
-    const spaced = this.get("space", text.rows[n - 1]);
-    if (spaced !== null) return spaced ? " " : "";
-    const before = this.get("end", text.rows[n - 1]);
-    const after = this.get("start", text.rows[n]);
-    if (before === null || after === null) return " ";
+    const spaceAfter = this.get("space", text.rows[n - 1]);
+    if (spaceAfter !== null) return spaceAfter ? " " : "";
+    const end = this.get("end", text.rows[n - 1]);
+    const start = this.get("start", text.rows[n]);
+    if (end === null || start === null) return " ";
     const source = this.sources.get(text.id);
     if (source) {
-      const between = source.slice(before, after).join("");
+      const between = source.slice(end, start).join("");
       return between.includes("\n") ? "¶" : between;
     }
-    if (String(this.metadata.words).startsWith("regex:")) return after > before ? " " : "";
-    return after > before + 1 ? "¶" : after > before ? " " : "";
+    // A pattern may leave out text between two words, so a wide gap is no sign of a paragraph.
+    if (String(this.metadata.words).startsWith("regex:")) return start > end ? " " : "";
+    return start > end + 1 ? "¶" : start > end ? " " : "";
   }
 
   title(text) {
@@ -100,6 +104,7 @@ wordprob.Data = class {
   }
 };
 
+// A number with two decimals; differences with their sign.
 wordprob.number = (value, view) => {
   if (value === null || value === undefined) return "—";
   const text = Math.abs(value).toFixed(2);
@@ -116,13 +121,13 @@ wordprob.quantile = quantile;
 function quantile(values, share) {
   if (!values.length) return null;
   const sorted = Float64Array.from(values).sort();
-  const at = share * (sorted.length - 1);
-  const low = Math.floor(at);
-  return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
+  const position = share * (sorted.length - 1);
+  const low = Math.floor(position);
+  return sorted[low] + (position - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
 }
 
-// The next round number that is not below.
-function nice(value) {
+// The smallest round number that is at least the value.
+function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((n) => n >= value - 1e-12);
 }

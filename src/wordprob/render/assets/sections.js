@@ -1,4 +1,4 @@
-// What stands below the words: the distribution, what the correction moves, what is missing, the texts, provenance.
+// The sections below the words: distribution, largest corrections, missing values, texts, provenance.
 
 wordprob.sections = {};
 
@@ -10,17 +10,22 @@ wordprob.section = (id, title, ...children) =>
     ...children,
   );
 
-const TALL = 25; // tables with more rows scroll by themselves
+const MAX_ROWS_WITHOUT_SCROLLING = 25; // longer tables get a scroll bar of their own
 
-// A table from a caption, headings and rows; numbers stand to the right.
+// A table from a caption, headings and rows; numbers are aligned to the right.
 wordprob.table = (caption, heads, rows) => {
   const { h } = wordprob;
-  const side = (cell) => (typeof cell === "string" && /^[−+]?\d[\d.,]*$|^—$/.test(cell) ? "number" : null);
-  const cell = (value, n) => h(n ? "td" : "th", { class: side(value), scope: n ? null : "row" }, value);
-  const numbers = heads.map((_, n) => rows.length > 0 && rows.every((row) => side(row[n])));
+  const numberClass = (cell) => (typeof cell === "string" && /^[−+]?\d[\d.,]*$|^—$/.test(cell) ? "number" : null);
+  const cell = (value, n) => h(n ? "td" : "th", { class: numberClass(value), scope: n ? null : "row" }, value);
+  const numbers = heads.map((_, n) => rows.length > 0 && rows.every((row) => numberClass(row[n])));
   return h(
     "div",
-    { class: rows.length > TALL ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    {
+      class: rows.length > MAX_ROWS_WITHOUT_SCROLLING ? "scroll tall" : "scroll",
+      tabindex: "0",
+      role: "region",
+      "aria-label": caption,
+    },
     h(
       "table",
       {},
@@ -43,10 +48,10 @@ wordprob.table = (caption, heads, rows) => {
   );
 };
 
-const ROWS = 1000; // longer tables are whole when asked for
+const FIRST_ROWS = 1000; // a button shows the rest of a longer table
 
-// The words of a text with all that is known about them.
-wordprob.sections.words = (data, text, most = ROWS) => {
+// The words of a text with all their numbers.
+wordprob.sections.words = (data, text, maxRows = FIRST_ROWS) => {
   const { h, number, count } = wordprob;
   const columns = [
     ["Surprisal", "surprisal", (i) => number(data.get("surprisal", i))],
@@ -61,13 +66,15 @@ wordprob.sections.words = (data, text, most = ROWS) => {
   const table = wordprob.table(
     `${data.title(text)}${unitOf(data)}`,
     ["Word", ...columns.map(([head]) => head)],
-    text.rows.slice(0, most).map((i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))]),
+    text.rows
+      .slice(0, maxRows)
+      .map((i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))]),
   );
-  if (text.rows.length <= most) return table;
-  const whole = () => part.replaceWith(wordprob.sections.words(data, text, Infinity));
-  const more = h("button", { type: "button", onclick: whole }, `Show all ${count(text.rows.length, "word")}`);
-  const part = h("div", {}, table, more);
-  return part;
+  if (text.rows.length <= maxRows) return table;
+  const showAll = () => firstRows.replaceWith(wordprob.sections.words(data, text, Infinity));
+  const button = h("button", { type: "button", onclick: showAll }, `Show all ${count(text.rows.length, "word")}`);
+  const firstRows = h("div", {}, table, button);
+  return firstRows;
 };
 
 wordprob.sections.distribution = (data, model, view) => {
@@ -79,10 +86,11 @@ wordprob.sections.distribution = (data, model, view) => {
     `Surprisal of ${wordprob.count(rows.length, "word")}${unitOf(data)}`,
     ["Value", "Words", "Mean", "Median", "SD", "Lowest", "Highest"],
     views.map((name) => {
-      const found = data.values(name, rows);
-      const [low, median, high] = [0, 0.5, 1].map((share) => number(quantile(found, share), name));
-      const count = found.length.toLocaleString("en");
-      return [wordprob.VIEWS[name], count, number(mean(found), name), median, number(deviation(found)), low, high];
+      const numbers = data.values(name, rows);
+      const [low, median, high] = [0, 0.5, 1].map((share) => number(quantile(numbers, share), name));
+      const count = numbers.length.toLocaleString("en");
+      const average = number(mean(numbers), name);
+      return [wordprob.VIEWS[name], count, average, median, number(standardDeviation(numbers)), low, high];
     }),
   );
   const title = `${wordprob.VIEWS[view]}: how many words have which value`;
@@ -94,10 +102,10 @@ wordprob.sections.distribution = (data, model, view) => {
   );
 };
 
-function deviation(values) {
+function standardDeviation(values) {
   if (values.length < 2) return null;
-  const middle = wordprob.mean(values);
-  return Math.sqrt(values.reduce((sum, v) => sum + (v - middle) ** 2, 0) / (values.length - 1));
+  const average = wordprob.mean(values);
+  return Math.sqrt(values.reduce((sum, v) => sum + (v - average) ** 2, 0) / (values.length - 1));
 }
 
 function unitOf(data) {
@@ -106,16 +114,17 @@ function unitOf(data) {
 
 const BINS = 40;
 
+// A histogram over the range of the colour scale; the first and last bar include all values beyond it.
 function histogram(data, values, view) {
   const { h } = wordprob;
   const [low, high] = data.range(view);
   const counts = new Array(BINS).fill(0);
   for (const v of values) counts[Math.min(Math.max(Math.floor(((v - low) / (high - low)) * BINS), 0), BINS - 1)]++;
-  const most = Math.max(...counts);
-  const [width, height, left, foot] = [document.documentElement.clientWidth < 640 ? 360 : 640, 200, 44, 40];
+  const maxCount = Math.max(...counts);
+  const [width, height, left, bottom] = [document.documentElement.clientWidth < 640 ? 360 : 640, 200, 44, 40];
   const step = (width - left - 8) / BINS;
   const bars = counts.map((count, n) => {
-    const tall = (count / most) * (height - foot - 12);
+    const barHeight = (count / maxCount) * (height - bottom - 12);
     const [from, to] = [low + (n * (high - low)) / BINS, low + ((n + 1) * (high - low)) / BINS];
     const span = `${wordprob.number(from, view)} to ${wordprob.number(to, view)}`;
     const open = n === 0 ? " or less" : n === BINS - 1 ? " or more" : "";
@@ -124,9 +133,9 @@ function histogram(data, values, view) {
       {
         class: `bar ${data.colour(view, (from + to) / 2)}`,
         x: left + n * step + 0.5,
-        y: height - foot - tall,
+        y: height - bottom - barHeight,
         width: step - 1,
-        height: tall,
+        height: barHeight,
       },
       h("title", {}, `${span}${open}: ${wordprob.count(count, "word")}`),
     );
@@ -134,7 +143,7 @@ function histogram(data, values, view) {
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
     h(
       "text",
-      { x: left + share * (width - left - 8), y: height - foot + 16, "text-anchor": share === 1 ? "end" : "middle" },
+      { x: left + share * (width - left - 8), y: height - bottom + 16, "text-anchor": share === 1 ? "end" : "middle" },
       `${share === 1 && view !== "difference" ? "≥ " : ""}${short(low + share * (high - low), view)}`,
     ),
   );
@@ -145,11 +154,11 @@ function histogram(data, values, view) {
   return h(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
-    h("line", { class: "axis", x1: left, x2: width - 8, y1: height - foot, y2: height - foot }),
+    h("line", { class: "axis", x1: left, x2: width - 8, y1: height - bottom, y2: height - bottom }),
     bars,
     ticks,
-    h("text", { x: left - 6, y: 18, "text-anchor": "end" }, most.toLocaleString("en")),
-    h("text", { x: left - 6, y: height - foot, "text-anchor": "end" }, "0"),
+    h("text", { x: left - 6, y: 18, "text-anchor": "end" }, maxCount.toLocaleString("en")),
+    h("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, "0"),
     h(
       "text",
       { x: (width + left) / 2, y: height - 4, "text-anchor": "middle" },
@@ -158,6 +167,7 @@ function histogram(data, values, view) {
   );
 }
 
+// A number with three digits, for the ends of a scale.
 wordprob.short = short;
 
 function short(value, view) {
@@ -165,18 +175,22 @@ function short(value, view) {
   return value < 0 ? "−" + text : view === "difference" && value > 0 ? "+" + text : text;
 }
 
-const MOVED = 20;
+const MAX_MOVED_WORDS = 20;
 
+// The words that the correction changes most; `jump` shows one in its text.
 wordprob.sections.moved = (data, model, jump) => {
   const { h, number, count } = wordprob;
   const rows = data.texts
     .get(model)
-    .flatMap((text) => text.rows.map((i, n) => ({ text, n, i, by: data.value("difference", i) })))
-    .filter(({ by }) => by !== null);
-  const mean = wordprob.mean(rows.map(({ by }) => Math.abs(by)));
-  const far = rows.filter(({ by }) => Math.abs(by) > 1).length;
-  const most = [...rows].sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, MOVED);
-  const before = ({ text, n }) =>
+    .flatMap((text) => text.rows.map((i, n) => ({ text, n, i, difference: data.value("difference", i) })))
+    .filter(({ difference }) => difference !== null);
+  const mean = wordprob.mean(rows.map(({ difference }) => Math.abs(difference)));
+  const unit = data.unit.replace(/s$/, ""); // 1 bit, not 1 bits
+  const moreThanOne = rows.filter(({ difference }) => Math.abs(difference) > 1).length;
+  const mostMoved = [...rows]
+    .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference))
+    .slice(0, MAX_MOVED_WORDS);
+  const wordsBefore = ({ text, n }) =>
     text.rows
       .slice(Math.max(0, n - 4), n)
       .map((i) => data.columns.word[i])
@@ -188,17 +202,17 @@ wordprob.sections.moved = (data, model, jump) => {
       "p",
       {},
       `The correction changes ${count(rows.length, "word")} by ${number(mean)} ${data.unit} on average, `,
-      `and ${far.toLocaleString("en")} of them by more than 1 ${data.unit.replace(/s$/, "")}.`.replace(" .", "."),
+      `and ${moreThanOne.toLocaleString("en")} of them by more than 1 ${unit}.`.replace(" .", "."),
     ),
     wordprob.table(
-      `The ${most.length} words that it moves most${unitOf(data)}`,
+      `The ${mostMoved.length} words that it moves most${unitOf(data)}`,
       ["Word", "Difference", "Corrected", "Naive", "Comes after", "Text"],
-      most.map((row) => [
+      mostMoved.map((row) => [
         link(data, row, jump),
-        number(row.by, "difference"),
+        number(row.difference, "difference"),
         number(data.value("corrected", row.i)),
         number(data.value("naive", row.i)),
-        wordprob.bdi(before(row), "context"),
+        wordprob.bdi(wordsBefore(row), "context"),
         wordprob.bdi(row.text.id),
       ]),
     ),
@@ -213,21 +227,22 @@ function link(data, { text, n, i }, jump) {
   );
 }
 
-const LISTED = 60;
+const MAX_LISTED_WORDS = 60;
 
+// The words without a value and those with a note, by reason.
 wordprob.sections.missing = (data, model, jump) => {
   const { h, count } = wordprob;
   const rows = data.texts.get(model).flatMap((text) => text.rows.map((i, n) => ({ text, n, i })));
   const missing = rows.filter(({ i }) => data.value("corrected", i) === null);
   const noted = rows.filter(({ i }) => data.value("corrected", i) !== null && data.get("note", i));
-  const lists = (found, none) =>
-    [...byReason(data, found, none)].map(([reason, words]) => [
+  const lists = (listed, noReason) =>
+    [...byReason(data, listed, noReason)].map(([reason, words]) => [
       h("h3", {}, `${reason}: ${count(words.length, "word")}`),
       h(
         "p",
         { class: "chips" },
-        words.slice(0, LISTED).flatMap((row) => [link(data, row, jump), " "]),
-        words.length > LISTED ? `and ${count(words.length - LISTED, "more word")}` : null,
+        words.slice(0, MAX_LISTED_WORDS).flatMap((row) => [link(data, row, jump), " "]),
+        words.length > MAX_LISTED_WORDS ? `and ${count(words.length - MAX_LISTED_WORDS, "more word")}` : null,
       ),
     ]);
   return wordprob.section(
@@ -238,15 +253,15 @@ wordprob.sections.missing = (data, model, jump) => {
   );
 };
 
-// Rows by what their notes say, whatever the notes quote and count.
-function byReason(data, rows, none) {
-  const found = new Map();
+// Rows by their notes, most frequent first; what a note quotes and its percentages make no difference.
+function byReason(data, rows, noReason) {
+  const groups = new Map();
   for (const row of rows) {
-    const reason = (data.get("note", row.i) || none).replace(/'[^']*'/g, "‘…’").replace(/\d+%/g, "…%");
-    if (!found.has(reason)) found.set(reason, []);
-    found.get(reason).push(row);
+    const reason = (data.get("note", row.i) || noReason).replace(/'[^']*'/g, "‘…’").replace(/\d+%/g, "…%");
+    if (!groups.has(reason)) groups.set(reason, []);
+    groups.get(reason).push(row);
   }
-  return new Map([...found].sort((a, b) => b[1].length - a[1].length));
+  return new Map([...groups].sort((a, b) => b[1].length - a[1].length));
 }
 
 wordprob.sections.texts = (data, model, jump) => {
@@ -278,19 +293,19 @@ wordprob.sections.texts = (data, model, jump) => {
 
 wordprob.sections.provenance = (data, model) => {
   const { h } = wordprob;
-  const { models, ...all } = data.metadata;
-  const known = Object.entries({ ...all, ...(models || {})[model] }).filter(
+  const { models, ...shared } = data.metadata;
+  const entries = Object.entries({ ...shared, ...(models || {})[model] }).filter(
     ([, value]) => value !== "" && value !== null,
   );
   const shown = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
   return wordprob.section(
     "provenance",
     "Where the numbers come from",
-    known.length
+    entries.length
       ? h(
           "dl",
           { class: "provenance" },
-          known.map(([name, value]) =>
+          entries.map(([name, value]) =>
             h("div", {}, h("dt", {}, name.replaceAll("_", " ")), h("dd", { dir: "auto" }, shown(value))),
           ),
         )

@@ -1,8 +1,8 @@
-// The whole view of a payload: choices, legend, words, sections.
-// Options: compare (texts side by side), and the view and numbers to begin with.
+// Everything that is shown of a payload: controls, legend, words, sections.
+// Options: compare (texts side by side), and which view to start with and whether with numbers.
 
-wordprob.SHORT = 400; // up to so many words, all texts are shown at once
-wordprob.MANY = 2000; // beyond so many, texts that are out of sight are not laid out
+wordprob.MAX_WORDS_AT_ONCE = 400; // with more words, one text is shown at a time
+wordprob.MAX_WORDS_LAID_OUT = 2000; // with more words, texts that are out of sight are not laid out
 
 wordprob.View = class {
   constructor(root, payload, options) {
@@ -10,9 +10,9 @@ wordprob.View = class {
     this.options = options || {};
     this.data = new wordprob.Data(payload);
     this.panel = new wordprob.Panel(this.data);
-    const many = this.data.size / this.data.models.length > wordprob.SHORT;
+    const many = this.data.size / this.data.models.length > wordprob.MAX_WORDS_AT_ONCE;
     const { view = "corrected", numbers = false } = this.options;
-    this.state = { model: this.data.models[0], view, at: 0, all: !many, numbers };
+    this.state = { model: this.data.models[0], view, textIndex: 0, all: !many, numbers };
     this.layout();
     this.draw();
     wordprob.panel = this.panel;
@@ -26,14 +26,14 @@ wordprob.View = class {
     const { h } = wordprob;
     this.words = h("div", {
       id: "words",
-      class: this.options.compare ? "compare" : this.data.size > wordprob.MANY ? "many" : "",
+      class: this.options.compare ? "compare" : this.data.size > wordprob.MAX_WORDS_LAID_OUT ? "many" : "",
     });
-    this.spread = h("div", {});
-    this.below = h("div", {});
+    this.distribution = h("div", {});
+    this.sections = h("div", {});
     this.legend = h("div", { class: "legend" });
     this.asTable = h(
       "details",
-      { class: "astable", ontoggle: () => this.tabulate() },
+      { class: "astable", ontoggle: () => this.fillTable() },
       h("summary", {}, "These words as a table"),
     );
     this.root.replaceChildren(
@@ -41,8 +41,8 @@ wordprob.View = class {
       h("div", { class: "controls" }, this.choices(), this.legend),
       this.words,
       this.asTable,
-      this.spread,
-      this.below,
+      this.distribution,
+      this.sections,
       this.panel.box,
       this.panel.spoken,
     );
@@ -112,7 +112,7 @@ wordprob.View = class {
 
   modelChoice() {
     const { h } = wordprob;
-    const change = (event) => this.set({ model: event.target.value, at: this.sameText(event.target.value) });
+    const change = (event) => this.set({ model: event.target.value, textIndex: this.sameText(event.target.value) });
     return h(
       "select",
       { name: "model", "aria-label": "Model", onchange: change },
@@ -120,9 +120,11 @@ wordprob.View = class {
     );
   }
 
+  // Which text of another model has the name of the one that is shown; the first if none has.
   sameText(model) {
-    const found = this.data.texts.get(model).findIndex((text) => text.id === this.texts[this.state.at].id);
-    return Math.max(found, 0);
+    const { id } = this.texts[this.state.textIndex];
+    const index = this.data.texts.get(model).findIndex((text) => text.id === id);
+    return Math.max(index, 0);
   }
 
   textChoice() {
@@ -131,13 +133,18 @@ wordprob.View = class {
     const step = (by, name, sign) =>
       h(
         "button",
-        { type: "button", name, "aria-label": `${name} text`, onclick: () => this.set({ at: this.state.at + by }) },
+        {
+          type: "button",
+          name,
+          "aria-label": `${name} text`,
+          onclick: () => this.set({ textIndex: this.state.textIndex + by }),
+        },
         sign,
       );
     this.chooser = h("select", {
       name: "text",
       "aria-label": "Text",
-      onchange: (event) => this.set({ at: Number(event.target.value) }),
+      onchange: (event) => this.set({ textIndex: Number(event.target.value) }),
     });
     this.steps = [step(-1, "Previous", "‹"), step(1, "Next", "›")];
     return h(
@@ -160,12 +167,13 @@ wordprob.View = class {
     );
   }
 
+  // Change the state, and redraw what depends on it.
   set(change) {
     const before = this.state;
     this.state = { ...before, ...change };
     this.panel.close();
-    if ("at" in change && this.state.all && this.state.model === before.model) this.reach();
-    else if (["model", "at", "all"].some((name) => name in change)) this.draw();
+    if ("textIndex" in change && this.state.all && this.state.model === before.model) this.scrollToText();
+    else if (["model", "textIndex", "all"].some((name) => name in change)) this.draw();
     else this.paint();
   }
 
@@ -173,24 +181,24 @@ wordprob.View = class {
 
   draw() {
     const { h } = wordprob;
-    if (this.drawn !== this.state.model) this.turn();
-    if (this.chooser) this.mark();
-    const shown = this.state.all || this.options.compare ? this.texts : [this.texts[this.state.at]];
+    if (this.drawnModel !== this.state.model) this.drawModel();
+    if (this.chooser) this.markChosenText();
+    const shown = this.state.all || this.options.compare ? this.texts : [this.texts[this.state.textIndex]];
     this.shown = shown.map((text) => new wordprob.Words(this.data, text, this.panel));
     this.words.replaceChildren(
       ...this.shown.map((words) => h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.box)),
     );
     this.paint();
-    this.tabulate();
+    this.fillTable();
   }
 
-  // What depends on the model alone.
-  turn() {
+  // Draw what depends on the model alone.
+  drawModel() {
     const { sections } = wordprob;
     const { model } = this.state;
     const jump = (text, n) => this.jump(text, n);
-    this.drawn = model;
-    this.below.replaceChildren(
+    this.drawnModel = model;
+    this.sections.replaceChildren(
       ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
       sections.missing(this.data, model, jump),
       sections.texts(this.data, model, jump),
@@ -203,27 +211,29 @@ wordprob.View = class {
     );
   }
 
-  // Go to the chosen text among all that are shown.
-  reach() {
-    this.mark();
-    this.shown[this.state.at].box.parentNode.scrollIntoView({ block: "start" });
+  // Scroll to the chosen text when all are shown.
+  scrollToText() {
+    this.markChosenText();
+    this.shown[this.state.textIndex].box.parentNode.scrollIntoView({ block: "start" });
   }
 
-  mark() {
-    this.chooser.value = this.state.at;
-    this.steps[0].disabled = this.state.at === 0;
-    this.steps[1].disabled = this.state.at === this.texts.length - 1;
+  markChosenText() {
+    const { textIndex } = this.state;
+    this.chooser.value = textIndex;
+    this.steps[0].disabled = textIndex === 0;
+    this.steps[1].disabled = textIndex === this.texts.length - 1;
   }
 
+  // Colour the words that are drawn.
   paint() {
     const { view, model, numbers } = this.state;
     this.words.classList.toggle("numbers", numbers);
     this.shown.forEach((words) => words.paint(view));
-    this.legend.replaceChildren(...this.key());
-    this.spread.replaceChildren(wordprob.sections.distribution(this.data, model, view));
+    this.legend.replaceChildren(...this.legendParts());
+    this.distribution.replaceChildren(wordprob.sections.distribution(this.data, model, view));
   }
 
-  key() {
+  legendParts() {
     const { h, short } = wordprob;
     const { view } = this.state;
     const [low, high] = this.data.range(view);
@@ -233,12 +243,12 @@ wordprob.View = class {
       view === "difference"
         ? [`≤ ${short(low)}`, "0", `≥ ${short(high, view)}`]
         : [short(low), short((low + high) / 2), `≥ ${short(high)}`];
-    const what = view === "difference" ? "corrected − naive" : `surprisal, ${view}`;
+    const quantity = view === "difference" ? "corrected − naive" : `surprisal, ${view}`;
     const meaning =
       view === "difference" ? "blue is less surprising, orange more" : "the stronger, the more surprising";
     const unit = this.data.unit || "unit not recorded";
     return [
-      h("span", { class: "what" }, `${what} (${unit})`),
+      h("span", { class: "what" }, `${quantity} (${unit})`),
       h(
         "span",
         {
@@ -257,7 +267,8 @@ wordprob.View = class {
     ];
   }
 
-  tabulate() {
+  // The words as a table, made when it is opened.
+  fillTable() {
     const [summary] = this.asTable.children;
     this.asTable.replaceChildren(
       summary,
@@ -265,23 +276,23 @@ wordprob.View = class {
     );
   }
 
-  // Show a word, wherever it is.
+  // Show word n of a text, and select it.
   jump(text, n) {
-    const at = this.texts.indexOf(text);
-    if (!this.shown.some((words) => words.text === text)) this.set({ at });
-    const words = this.shown.find((found) => found.text === text);
+    const textIndex = this.texts.indexOf(text);
+    if (!this.shown.some((words) => words.text === text)) this.set({ textIndex });
+    const words = this.shown.find((candidate) => candidate.text === text);
     words.box.focus({ preventScroll: true });
     words.spans[n].scrollIntoView({ block: "center" });
-    words.go(n);
+    words.select(n);
   }
 };
 
 wordprob.show = (root, payload, options) => new wordprob.View(root, payload, options);
 
-// Light, dark, or as the system has it; the choice is kept where the browser lets a page keep something.
+// Light, dark, or as the system is set; the choice is stored if the browser allows it.
 wordprob.theme = (button) => {
   const names = { auto: "as the system", light: "light", dark: "dark" };
-  const store = (value) => {
+  const stored = (value) => {
     try {
       if (value) localStorage.setItem("wordprob-theme", value);
       return localStorage.getItem("wordprob-theme");
@@ -296,11 +307,11 @@ wordprob.theme = (button) => {
   const order = Object.keys(names);
   button.addEventListener("click", () => {
     const next = order[(order.indexOf(document.documentElement.dataset.theme) + 1) % order.length];
-    store(next);
+    stored(next);
     apply(next);
   });
-  const kept = store();
-  apply(order.includes(kept) ? kept : "auto");
+  const lastChoice = stored();
+  apply(order.includes(lastChoice) ? lastChoice : "auto");
 };
 
 document.addEventListener("keydown", (event) => event.key === "Escape" && wordprob.panel?.close());

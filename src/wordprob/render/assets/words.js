@@ -1,19 +1,21 @@
-// Words in colour, and the panel that says what lies behind one. Text is only ever set as text, never as HTML.
+// Words in colour, and the panel with the numbers of one word. Text is always set as text, never as HTML.
 
+// Make an element: its tag, its attributes (on…: a listener; null or false: left out) and its children.
 wordprob.h = (tag, attributes, ...children) => {
   const svg = ["svg", "g", "rect", "line", "text", "title"].includes(tag);
-  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value === true) made.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
-  return made;
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
 };
 
-wordprob.bdi = (text, kind) => wordprob.h("bdi", { class: kind }, text);
+wordprob.bdi = (text, className) => wordprob.h("bdi", { class: className }, text);
 
+// Where the mouse is, and whether it moved there by itself rather than the page under it.
 const mouse = { x: -1, y: -1, moved: false };
 document.addEventListener(
   "mousemove",
@@ -23,12 +25,12 @@ document.addEventListener(
   true,
 );
 
-// The coloured words of one text. Arrow keys go from word to word; the words themselves stay plain text, so that a
+// The coloured words of one text. Arrow keys go from word to word. The words are plain text and not buttons, so that a
 // screen reader reads them as a text.
 wordprob.Words = class {
   constructor(data, text, panel) {
     const h = wordprob.h;
-    Object.assign(this, { data, text, panel, at: -1, spans: [] });
+    Object.assign(this, { data, text, panel, current: -1, spans: [] });
     this.box = h(
       "div",
       {
@@ -37,116 +39,120 @@ wordprob.Words = class {
         role: "group",
         "aria-label": `${data.title(text)}, ${text.rows.length} words. Arrow keys go from word to word.`,
         onkeydown: (event) => this.key(event),
-        onmousemove: (event) => this.over(event),
+        onmousemove: (event) => this.hover(event),
         onmouseleave: () => panel.leave(),
-        onclick: (event) => this.tap(event),
-        onblur: () => this.unmark(),
+        onclick: (event) => this.click(event),
+        onblur: () => this.deselect(),
       },
       this.paragraphs(),
     );
   }
 
   paragraphs() {
-    const found = [];
-    let open = null;
+    const paragraphs = [];
+    let paragraph = null;
     this.text.rows.forEach((i, n) => {
       const gap = n ? this.data.gap(this.text, n) : "¶";
-      if (gap === "¶") found.push((open = wordprob.h("p", { dir: "auto" })));
-      else open.append(gap);
+      if (gap === "¶") paragraphs.push((paragraph = wordprob.h("p", { dir: "auto" })));
+      else paragraph.append(gap);
       const span = wordprob.h("span", {}, this.data.columns.word[i]);
-      span.wordprob = n;
+      span.wordIndex = n;
       this.spans.push(span);
-      open.append(span);
+      paragraph.append(span);
     });
-    return found;
+    return paragraphs;
   }
 
   paint(view) {
     this.spans.forEach((span, n) => {
       const value = this.data.value(view, this.text.rows[n]);
       const noted = value !== null && this.data.get("note", this.text.rows[n]);
-      span.className = `w ${this.data.colour(view, value)}${noted ? " noted" : ""}${n === this.at ? " at" : ""}`;
+      span.className = `w ${this.data.colour(view, value)}${noted ? " noted" : ""}${n === this.current ? " at" : ""}`;
       span.dataset.value = wordprob.number(value, view);
     });
   }
 
-  // The mouse moves over a word; a page that scrolls under a mouse at rest does not count.
-  over(event) {
-    const n = event.target.wordprob;
+  // The mouse moves over a word. A page that scrolls under a resting mouse does not count.
+  hover(event) {
+    const n = event.target.wordIndex;
     if (n !== undefined && mouse.moved && !this.panel.shows(this, n)) this.panel.show(this, n, false);
   }
 
-  tap(event) {
-    const n = event.target.wordprob;
+  click(event) {
+    const n = event.target.wordIndex;
     if (n === undefined) this.panel.close();
-    else this.go(n);
+    else this.select(n);
   }
 
   key(event) {
     const last = this.spans.length - 1;
-    const forward = getComputedStyle(this.spans[Math.max(this.at, 0)].parentNode).direction === "rtl" ? -1 : 1;
+    const forward = getComputedStyle(this.spans[Math.max(this.current, 0)].parentNode).direction === "rtl" ? -1 : 1;
     const goal = {
-      ArrowRight: this.at + forward,
-      ArrowLeft: this.at - forward,
-      ArrowDown: this.line(1),
-      ArrowUp: this.line(-1),
+      ArrowRight: this.current + forward,
+      ArrowLeft: this.current - forward,
+      ArrowDown: this.onLine(1),
+      ArrowUp: this.onLine(-1),
       Home: 0,
       End: last,
-      Enter: Math.max(this.at, 0),
+      Enter: Math.max(this.current, 0),
     }[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape") this.unmark();
+    if (event.key === "Escape") this.deselect();
     if (goal === undefined) return;
     event.preventDefault();
-    this.go(Math.min(Math.max(goal, 0), last));
+    this.select(Math.min(Math.max(goal, 0), last));
   }
 
-  // The word of the next or previous line that lies nearest.
-  line(step) {
-    if (this.at < 0) return 0;
-    const here = this.spans[this.at].getBoundingClientRect();
-    let best = this.at;
-    let miss = Infinity;
-    let row = null;
-    for (let n = this.at + step; n >= 0 && n < this.spans.length; n += step) {
-      const there = this.spans[n].getBoundingClientRect();
-      if (Math.abs(there.top - here.top) < here.height / 2) continue;
-      if (row !== null && Math.abs(there.top - row) > here.height / 2) break;
-      row = there.top;
-      if (Math.abs(there.left - here.left) < miss) [best, miss] = [n, Math.abs(there.left - here.left)];
+  // The nearest word on the next line (step 1) or on the previous one (step -1).
+  onLine(step) {
+    if (this.current < 0) return 0;
+    const from = this.spans[this.current].getBoundingClientRect();
+    let nearest = this.current;
+    let nearestDistance = Infinity;
+    let lineTop = null;
+    for (let n = this.current + step; n >= 0 && n < this.spans.length; n += step) {
+      const box = this.spans[n].getBoundingClientRect();
+      if (Math.abs(box.top - from.top) < from.height / 2) continue; // still on the same line
+      if (lineTop !== null && Math.abs(box.top - lineTop) > from.height / 2) break; // one line too far
+      lineTop = box.top;
+      const distance = Math.abs(box.left - from.left);
+      if (distance < nearestDistance) {
+        nearest = n;
+        nearestDistance = distance;
+      }
     }
-    return best;
+    return nearest;
   }
 
-  go(n) {
-    if (this.at >= 0) this.spans[this.at].classList.remove("at");
-    this.at = n;
+  select(n) {
+    if (this.current >= 0) this.spans[this.current].classList.remove("at");
+    this.current = n;
     this.spans[n].classList.add("at");
     this.spans[n].scrollIntoView({ block: "nearest" });
     this.panel.show(this, n, true);
   }
 
-  unmark() {
-    if (this.at >= 0) this.spans[this.at].classList.remove("at");
-    this.at = -1;
+  deselect() {
+    if (this.current >= 0) this.spans[this.current].classList.remove("at");
+    this.current = -1;
     this.panel.close();
   }
 };
 
-// What lies behind a word: beside it on a wide screen, at the foot of a narrow one. A word that was tapped or reached
-// by keys stays until another is chosen, and is spoken.
+// The numbers of a word: beside it on a wide screen, at the bottom of a narrow one. For a word that was clicked or
+// reached by keys the panel stays until another is chosen, and a screen reader speaks it.
 wordprob.Panel = class {
   constructor(data) {
     this.data = data;
-    this.kept = null;
+    this.pinned = null;
     this.box = wordprob.h("aside", { class: "panel", hidden: true, "aria-hidden": "true" });
     this.spoken = wordprob.h("div", { class: "unseen", role: "status" });
   }
 
-  show(words, n, keep) {
+  show(words, n, pin) {
     const i = words.text.rows[n];
-    if (keep) {
-      this.kept = [words, n];
+    if (pin) {
+      this.pinned = [words, n];
       this.spoken.textContent = this.sentence(i);
     }
     this.shown = [words, n];
@@ -160,25 +166,27 @@ wordprob.Panel = class {
   }
 
   leave() {
-    if (this.kept) this.show(...this.kept, false);
+    if (this.pinned) this.show(...this.pinned, false);
     else this.close();
   }
 
   close() {
-    this.kept = null;
+    this.pinned = null;
     this.box.hidden = true;
     this.spoken.textContent = "";
   }
 
+  // Put the panel below the word's box, or above it if there is no room below.
   place(word) {
     const box = this.box.getBoundingClientRect();
-    const room = document.documentElement.clientWidth;
-    const left = Math.min(Math.max(word.left + word.width / 2 - box.width / 2, 8), room - box.width - 8);
-    const below = word.bottom + 8 + box.height < window.innerHeight;
+    const pageWidth = document.documentElement.clientWidth;
+    const left = Math.min(Math.max(word.left + word.width / 2 - box.width / 2, 8), pageWidth - box.width - 8);
+    const fitsBelow = word.bottom + 8 + box.height < window.innerHeight;
     this.box.style.left = `${left + window.scrollX}px`;
-    this.box.style.top = `${(below ? word.bottom + 8 : word.top - box.height - 8) + window.scrollY}px`;
+    this.box.style.top = `${(fitsBelow ? word.bottom + 8 : word.top - box.height - 8) + window.scrollY}px`;
   }
 
+  // What a screen reader speaks.
   sentence(i) {
     const { data } = this;
     const parts = Object.keys(wordprob.VIEWS)
@@ -202,16 +210,21 @@ wordprob.Panel = class {
       ["Tokens", data.get("n_tokens", i)],
       ["Tokens of context", data.get("context_tokens", i)],
     ];
-    const line = (name, text, unit, kind) =>
-      h("div", { class: kind || "" }, h("dt", {}, name), h("dd", {}, text, h("small", {}, unit ? ` ${unit}` : "")));
+    const line = (name, text, unit, className) =>
+      h(
+        "div",
+        { class: className || "" },
+        h("dt", {}, name),
+        h("dd", {}, text, h("small", {}, unit ? ` ${unit}` : "")),
+      );
     const note = data.get("note", i);
     return [
       h("h4", { dir: "auto" }, data.columns.word[i]),
       h(
         "dl",
         {},
-        rows.map(([name, value, unit, kind]) =>
-          line(name, number(value, name === "Difference" ? "difference" : ""), unit, kind),
+        rows.map(([name, value, unit, className]) =>
+          line(name, number(value, name === "Difference" ? "difference" : ""), unit, className),
         ),
         counts.filter(([, value]) => value !== null).map(([name, value]) => line(name, String(value), "", "count")),
       ),

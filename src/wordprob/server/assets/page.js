@@ -1,60 +1,63 @@
 "use strict";
-// The page: asks the JSON route, and hands what comes back to the view that the report uses too.
+// The page of wordprob serve: sends texts to the JSON route, and gives the answer to the view that reports use too.
 
-const at = (id) => document.getElementById(id);
-let offered = null; // what the server has to offer
-let scored = null; // the request whose result is shown
-let shown = null; // and the view that shows it
-let under = null; // the request under way
+const byId = (id) => document.getElementById(id);
+const NO_ANSWER = "the server does not answer. Is wordprob serve still running?";
 
-function request() {
-  const rule = at("words-rule").value;
-  const two = at("two").checked;
+let server = null; // what /api/models says: models and limits
+let scoredRequest = null; // the request whose result is shown
+let view = null; // the view that shows it
+let running = null; // the AbortController of the request that is not answered yet
+
+function requestFromForm() {
+  const rule = byId("words-rule").value;
+  const two = byId("two").checked;
   return {
-    texts: two ? [at("text-a").value, at("text-b").value] : [at("text-a").value],
+    texts: two ? [byId("text-a").value, byId("text-b").value] : [byId("text-a").value],
     ids: two ? ["A", "B"] : null,
-    model: at("model").value,
-    words: rule === "regex:" ? rule + at("pattern").value : rule,
-    unit: at("unit").value,
+    model: byId("model").value,
+    words: rule === "regex:" ? rule + byId("pattern").value : rule,
+    unit: byId("unit").value,
   };
 }
 
-async function ask(body, signal) {
-  const answer = await fetch("/api/score", {
+async function post(request, signal) {
+  const response = await fetch("/api/score", {
     method: "POST",
     signal,
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify(request),
   });
-  if (answer.ok) return answer;
-  const told = await answer.json().catch(() => null);
-  throw new Error(told ? told.error : `the server answered with status ${answer.status}.`);
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => null);
+  throw new Error(problem ? problem.error : `the server answered with status ${response.status}.`);
 }
 
 async function score(event) {
   event.preventDefault();
-  under?.abort();
-  const mine = (under = new AbortController());
-  const body = request();
-  say("Scoring…");
-  at("result").ariaBusy = "true";
+  running?.abort();
+  const controller = (running = new AbortController());
+  const request = requestFromForm();
+  showStatus("Scoring…");
+  byId("result").ariaBusy = "true";
   try {
-    const found = await (await ask(body, mine.signal)).json();
-    const { view, numbers } = shown?.state ?? {};
-    shown = wordprob.show(at("result"), payload(found, body), { compare: body.ids !== null, view, numbers });
-    scored = body;
-    say(`${found.words.length} words scored`);
+    const answer = await (await post(request, controller.signal)).json();
+    const { view: chosenView, numbers } = view?.state ?? {}; // what the reader chose stays for the next text
+    const options = { compare: request.ids !== null, view: chosenView, numbers };
+    view = wordprob.show(byId("result"), payload(answer, request), options);
+    scoredRequest = request;
+    showStatus(`${answer.words.length} words scored`);
   } catch (error) {
-    if (mine.signal.aborted) return;
-    fail(error instanceof TypeError ? "the server does not answer. Is wordprob serve still running?" : error.message);
+    if (controller.signal.aborted) return; // a newer request has taken over
+    showProblem(error instanceof TypeError ? NO_ANSWER : error.message);
   }
-  at("csv").hidden = at("html").hidden = scored === null;
-  at("result").ariaBusy = "false";
+  byId("csv").hidden = byId("html").hidden = scoredRequest === null;
+  byId("result").ariaBusy = "false";
 }
 
-// The answer's rows as the view's columns.
-function payload(found, body) {
-  const column = (name) => found.words.map((row) => row[name]);
+// Turn the rows of an answer into the columns that the view takes.
+function payload(answer, request) {
+  const column = (name) => answer.words.map((row) => row[name]);
   const names = [
     "word",
     "start",
@@ -68,62 +71,64 @@ function payload(found, body) {
     "note",
   ];
   const columns = Object.fromEntries(names.map((name) => [name, column(name)]));
-  const id = (text) => (body.ids === null ? "" : String(text));
-  columns.text = column("text_id").map(id);
-  const sources = Object.fromEntries(body.texts.map((text, n) => [body.ids === null ? "" : body.ids[n], text]));
-  return { unit: found.unit, metadata: found.metadata, columns, sources };
+  const single = request.ids === null; // one text has no name
+  columns.text = column("text_id").map((id) => (single ? "" : String(id)));
+  const sources = Object.fromEntries(request.texts.map((text, n) => [single ? "" : request.ids[n], text]));
+  return { unit: answer.unit, metadata: answer.metadata, columns, sources };
 }
 
 async function download(format) {
   try {
-    const blob = await (await ask({ ...scored, format })).blob();
+    const blob = await (await post({ ...scoredRequest, format })).blob();
     const link = wordprob.h("a", { href: URL.createObjectURL(blob), download: `wordprob.${format}` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   } catch (error) {
-    fail(error.message);
+    showProblem(error.message);
   }
 }
 
-function say(message) {
-  at("status").textContent = message;
-  at("problem").hidden = true;
+function showStatus(message) {
+  byId("status").textContent = message;
+  byId("problem").hidden = true;
 }
 
-function fail(message) {
-  at("status").textContent = "";
-  at("problem").textContent = message;
-  at("problem").hidden = false;
+function showProblem(message) {
+  byId("status").textContent = "";
+  byId("problem").textContent = message;
+  byId("problem").hidden = false;
 }
 
-function count() {
-  const used = request().texts.reduce((sum, text) => sum + Array.from(text).length, 0);
-  const most = offered ? offered.max_characters : Infinity;
-  at("count").textContent = offered ? `${used.toLocaleString("en")} of ${most.toLocaleString("en")} characters` : "";
-  at("count").classList.toggle("over", used > most);
+function showCharacterCount() {
+  const used = requestFromForm().texts.reduce((sum, text) => sum + Array.from(text).length, 0);
+  const allowed = server ? server.max_characters : Infinity;
+  const count = `${used.toLocaleString("en")} of ${allowed.toLocaleString("en")} characters`;
+  byId("count").textContent = server ? count : "";
+  byId("count").classList.toggle("over", used > allowed);
 }
 
-function arrange() {
-  at("second").hidden = !at("two").checked;
-  at("name-a").textContent = at("two").checked ? "Text A" : "Text";
-  at("pattern-label").hidden = at("words-rule").value !== "regex:";
-  count();
+// Show the fields that the choices need.
+function updateForm() {
+  byId("second").hidden = !byId("two").checked;
+  byId("name-a").textContent = byId("two").checked ? "Text A" : "Text";
+  byId("pattern-label").hidden = byId("words-rule").value !== "regex:";
+  showCharacterCount();
 }
 
 async function start() {
   try {
-    offered = await (await fetch("/api/models")).json();
-    at("model").replaceChildren(...offered.models.map((name) => wordprob.h("option", {}, name)));
+    server = await (await fetch("/api/models")).json();
+    byId("model").replaceChildren(...server.models.map((name) => wordprob.h("option", {}, name)));
   } catch {
-    fail("the server does not answer. Is wordprob serve still running?");
+    showProblem(NO_ANSWER);
   }
-  arrange();
+  updateForm();
 }
 
-at("ask").addEventListener("submit", score);
-at("ask").addEventListener("input", arrange);
-at("ask").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("ask").requestSubmit();
+byId("ask").addEventListener("submit", score);
+byId("ask").addEventListener("input", updateForm);
+byId("ask").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("ask").requestSubmit();
 });
-for (const format of ["csv", "html"]) at(format).addEventListener("click", () => download(format));
+for (const format of ["csv", "html"]) byId(format).addEventListener("click", () => download(format));
 start();

@@ -1,14 +1,20 @@
-"""Corner cases of the whole path, on small real models."""
+"""Corner cases of the whole path, on small real models and on the exact one."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import regex
 
 import wordprob
-from conftest import shared
+from conftest import MODELS, TOKENIZERS, shared
+from random_lm import RandomLM
+from test_long_text_sections import full_log_probs
+from wordprob import Scorer
 from wordprob.core import words
-from wordprob.errors import AlignmentError, InputError
+from wordprob.core.vocabulary import all_spans, build_vocabulary
+from wordprob.errors import AlignmentError, InputError, OptionError
+from wordprob.scoring.scorer import CACHED_PREPARERS
 
 ODD = {
     "blank": "   ",
@@ -104,13 +110,6 @@ def test_a_pattern_that_matches_nothing_is_an_error(load_shared):
         load_shared("stories15M").score("She saw the mark", r"regex:\d+")
 
 
-def test_a_pattern_equal_to_white_space_gives_the_same_numbers(load_shared):
-    scorer = load_shared("fiction-bow")
-    text = "She saw the mark. It's here!"
-    by_rule, by_pattern = scorer.score(text), scorer.score(text, r"regex:\S+")
-    assert np.allclose(by_rule.to_pandas()["surprisal"], by_pattern.to_pandas()["surprisal"], atol=1e-9)
-
-
 def test_an_undecided_pattern_says_so(load_shared):
     """After "father", an apostrophe may begin "'s" or close a quotation: one would have to read on."""
     scorer = load_shared("fiction-bow")
@@ -140,6 +139,127 @@ def test_progress_counts_texts(load_shared):
     seen = []
     load_shared("stories15M").score(["One text", "", "Two"], progress=lambda done, of: seen.append((done, of)))
     assert seen[-1] == (3, 3)
+
+
+# --- further columns -------------------------------------------------------------------------------------------------
+
+
+def test_entropy_and_rank_are_those_of_the_next_token():
+    scorer = wordprob.load("exact:bow")
+    frame = scorer.score("She saw the mark", unit="nats", extras=["entropy", "rank"]).to_pandas()
+    ids = scorer.model.tokenizer.encode(["She saw the mark"])[0].ids.tolist()
+    for n, row in frame.iterrows():
+        p = scorer.model.distribution([0, *ids[:n]])
+        assert row["entropy"] == pytest.approx(-sum(x * np.log(x) for x in p if x > 0), abs=1e-12)
+        assert row["rank"] == 1 + sum(p > p[ids[n]])
+    bits = scorer.score("She saw the mark", extras=["entropy"]).to_pandas()
+    assert np.allclose(bits["entropy"] * np.log(2), frame["entropy"])
+    assert "entropy" not in scorer.score("She saw the mark").to_pandas()
+    with pytest.raises(OptionError, match="no further column is called 'entropie'. Did you mean"):
+        scorer.score("the mark", extras=["entropie"])
+
+
+def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_shared):
+    scorer = load_shared("stories15M")
+    text = 'Once upon a time there was a little girl. She said, "Oh!"'
+    frame = scorer.score(text, unit="nats", extras=["entropy", "rank"]).to_pandas()
+    ids = scorer.model.tokenizer.encode([text])[0].ids.tolist()
+    log_probs = full_log_probs(scorer.model, [scorer.model.tokenizer.vocabulary.start, *ids])
+    firsts = np.cumsum([0, *frame["n_tokens"]])[:-1].tolist()
+    for k, first in enumerate(firsts):
+        logs = log_probs[first]
+        assert frame["entropy"][k] == pytest.approx(-np.sum(np.exp(logs) * logs), abs=1e-3)
+        near = np.sum(np.abs(logs - logs[ids[first]]) < 1e-3)  # which of these comes first is a matter of rounding
+        assert abs(frame["rank"][k] - (1 + np.sum(logs > logs[ids[first]]))) <= near
+
+
+def test_entropy_is_missing_where_the_word_is(load_shared):
+    frame = load_shared("fiction-bow").score('"No." And', "punctuation", extras=["entropy", "rank"]).to_pandas()
+    assert (frame["entropy"].isna() == frame["surprisal_naive"].isna()).all()
+    assert frame["rank"].isna().any()
+
+
+# --- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_word_without_a_value_has_one_reason_and_the_right_one():
+    frame = wordprob.load("exact:bow").score("She She saw").to_pandas()
+    assert frame["note"].tolist() == ["", "probability zero", "what comes before it has probability zero"]
+
+
+def test_without_a_start_token_that_is_the_reason():
+    scorer = wordprob.load(shared("models/fiction-bow"), bos="none")
+    frame = scorer.score("She saw it").to_pandas()
+    assert frame["note"].tolist() == ["no start-of-text token: choose one with bos", "", ""]
+    assert frame["surprisal"].isna().tolist() == [True, False, False]
+
+
+# --- word definitions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+def test_a_pattern_for_white_space_gives_what_white_space_gives(tokenizer_of, name):
+    texts = ["She saw the mark. It's here!", "“Well,” said Mr. O'Brien, “it's—odd...”", "我 喜欢 中文。 שלום עולם"]
+    scorer = Scorer(RandomLM(tokenizer_of(name)))
+    by_rule, by_pattern = scorer.score(texts).to_pandas(), scorer.score(texts, r"regex:\S+").to_pandas()
+    for column in ("surprisal", "before", "after"):
+        assert np.allclose(by_rule[column], by_pattern[column], rtol=0, atol=1e-9, equal_nan=True), column
+
+
+class WordPiece:
+    """A WordPiece tokenizer: pieces that go on with a word begin with ``##``, and white space is dropped."""
+
+    def __init__(self):
+        pieces = ["[UNK]", "[START]", "[END]", *"shesawthemarkit.,(", "she", "saw", "the", "mark", "mar", "it"]
+        pieces += ["##er", "##ed", *(f"##{c}" for c in "shesawthemarkit")]
+        self._pieces = list(dict.fromkeys(pieces))
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+        self.vocabulary = build_vocabulary(
+            self._pieces, self.ids, added={}, control={1, 2}, start=1, ends=[2], unknown=0
+        )
+
+    def ids(self, text):
+        ids = []
+        for word in regex.findall(r"\w+|[^\w\s]", text.lower()):
+            rest = ""
+            while word:
+                size = next((n for n in range(len(word), 0, -1) if rest + word[:n] in self._ids), 0)
+                ids.append(self._ids[rest + word[:size]] if size else 0)
+                word, rest = word[size or len(word) :], "##"
+        return ids
+
+    def encode(self, texts):
+        return all_spans(texts, [self.ids(text) for text in texts], self.vocabulary, None)
+
+    def cut(self, text, place):
+        return None
+
+
+@pytest.mark.parametrize("pattern", [r"regex:\S+", r"regex:[^\s]+"])
+def test_a_pattern_on_a_wordpiece_tokenizer_counts_the_next_word_as_a_boundary(pattern):
+    """Otherwise p(w_t) would depend on w_t+1."""
+    scorer = Scorer(RandomLM(WordPiece()))
+    texts = ["she saw the mark", "she saw the marker.", "she saw it"]
+    by_rule, by_pattern = scorer.score(texts).to_pandas(), scorer.score(texts, pattern).to_pandas()
+    for column in ("surprisal", "before", "after"):
+        assert np.allclose(by_rule[column], by_pattern[column], rtol=0, atol=1e-12), column
+    saw = by_pattern[by_pattern["word"] == "saw"]["surprisal"]
+    assert saw.nunique() == 1, "whatever follows"
+
+
+def test_a_definition_can_be_an_object():
+    scorer = wordprob.load("exact:bow")
+    by_name, by_object = scorer.score("She saw.", "punctuation"), scorer.score("She saw.", words.Punctuation())
+    assert by_object.to_pandas().equals(by_name.to_pandas())
+    assert by_object.metadata == by_name.metadata
+
+
+def test_a_scorer_keeps_only_some_definitions():
+    """A server takes any pattern, for as long as it runs."""
+    scorer = wordprob.load("exact:bow")
+    for n in range(3 * CACHED_PREPARERS):
+        scorer.score("She saw", rf"regex:\w{{1,{n + 5}}}")
+    assert scorer.cached_definitions == CACHED_PREPARERS
 
 
 # --- the twins ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import MODELS, TOKENIZERS
 from wordprob.core import words
-from wordprob.core.atoms import _Labeller, atoms_of
+from wordprob.core.atoms import TokenLabeller, atoms_of
 from wordprob.core.vocabulary import build_vocabulary, byte_spans, convention_of
 from wordprob.core.words import END, UNREACHABLE
 
@@ -117,12 +117,19 @@ def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
 
 
 def test_a_cut_off_character_goes_by_what_it_most_often_becomes():
-    label = _Labeller(words.Punctuation())
+    label = TokenLabeller(words.Punctuation()).label
     assert label(b"\xe2\x80") == "punctuation"  # dashes and quotes
     assert label(b"\xe4\xb8") == "letter"  # Chinese
     assert label(b"\xf0\x9f\x98") == "punctuation"  # emoji
     assert label(b"\x99s") == "continues"  # the inside of a character
-    assert _Labeller(words.Whitespace())(b"\xe2\x80") != "space"
+    assert TokenLabeller(words.Whitespace()).label(b"\xe2\x80") != "space"
+
+
+def test_a_partition_is_made_once(tokenizer_of):
+    vocabulary, rule = tokenizer_of("gpt2").vocabulary, words.define("punctuation")
+    assert atoms_of(vocabulary, rule) is atoms_of(vocabulary, rule)
+    assert atoms_of(vocabulary, rule, vocabulary.size + 1) is not atoms_of(vocabulary, rule)
+    assert atoms_of(vocabulary, words.define("whitespace")) is not atoms_of(vocabulary, rule)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

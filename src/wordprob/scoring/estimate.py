@@ -1,0 +1,127 @@
+"""From what the model said about a batch to the surprisal of its words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wordprob.core.alignment import Cut
+from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
+from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
+from wordprob.tables.result import BatchScores, TextTotals
+
+MAX_SILENT_UNDECIDED_SHARE = 0.01
+"""A row says so when more than this share of what may follow leaves open whether the word has ended."""
+
+NO_END = "no end-of-text token"
+PROBABILITY_ZERO = "probability zero"
+CONTEXT_PROBABILITY_ZERO = "what comes before it has probability zero"
+
+
+def estimate_batch(prepared: PreparedBatch, collected: CollectedScores) -> BatchScores:
+    """Put the equation's terms together for the words of a batch, those that are context only left out."""
+    alignment, chunk, settings = prepared.alignment, prepared.chunk, prepared.settings
+    terms = WordTerms(
+        token_log_prob=segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens),
+        log_before=collected.boundaries[alignment.boundary_after - 1],
+        log_after=collected.boundaries[alignment.boundary_after],
+        n_tokens=alignment.stop_tokens - alignment.first_tokens,
+    )
+    names = (*ALWAYS, *settings.estimators)
+    estimates = {name: ESTIMATORS[name].estimate(terms) for name in names}
+    without_tokens = _without_own_tokens(prepared)
+    for values in (*estimates.values(), *collected.statistics.values()):
+        values[without_tokens] = np.nan
+    notes = _notes(prepared, collected, estimates["corrected"])
+
+    scored = prepared.is_scored
+    position = np.cumsum(scored) - 1
+    counts = np.bincount(alignment.text_of_word[scored], minlength=alignment.n_texts)
+    origins = alignment.batch.text_starts[:-1] + np.array(chunk.offset_origins or 0)
+    shift = origins[alignment.text_of_word]
+    byte_offsets = alignment.batch.byte_offsets
+    surprisal = estimates["corrected"][scored]
+    return BatchScores(
+        documents=chunk.documents,
+        counts=counts,
+        data=alignment.batch.utf8,
+        spans=(byte_offsets[alignment.starts[scored]], byte_offsets[alignment.ends[scored]]),
+        starts=(alignment.starts - shift)[scored],
+        ends=(alignment.ends - shift)[scored],
+        n_tokens=terms.n_tokens[scored],
+        context_tokens=prepared.context_tokens()[scored],
+        surprisal=surprisal,
+        naive=estimates["naive"][scored],
+        before=(0.0 - terms.log_before)[scored],
+        after=(0.0 - terms.log_after)[scored],
+        estimates={name: estimates[name][scored] for name in settings.estimators if name not in ALWAYS},
+        statistics={name: values[scored] for name, values in collected.statistics.items()},
+        notes={int(position[word]): note for word, note in notes.items() if scored[word]},
+        totals=_text_totals(prepared, collected, surprisal),
+        note=_note_on_texts(settings),
+    )
+
+
+def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal: Floats) -> TextTotals:
+    """Return what each text comes to: from its words, and, to compare, from its tokens."""
+    alignment = prepared.alignment
+    text = np.arange(alignment.n_texts)
+    ends = collected.ends if prepared.settings.has_end_token else np.full(alignment.n_texts, np.nan)
+    # From the boundary before the first word that is scored to the one after the last word, and from there to the end.
+    opening = alignment.first_boundaries + prepared.n_context_words
+    closing = np.append(alignment.first_boundaries[1:], alignment.n_words + alignment.n_texts) - 1
+    first_token = alignment.boundary_rows[opening] - text
+    stop_token = alignment.boundary_rows[closing] - text
+    words_part = segment_sums(collected.token_log_probs, first_token, stop_token)
+    end_part = segment_sums(collected.token_log_probs, stop_token, alignment.token_offsets[1:]) + ends
+    log_opening, log_closing = collected.boundaries[opening], collected.boundaries[closing]
+    with np.errstate(invalid="ignore"):  # what has no probability has no end either
+        words_log_prob = words_part + log_closing - log_opening
+        end = log_closing - end_part
+    scored_texts = alignment.text_of_word[prepared.is_scored]
+    counts = np.bincount(scored_texts, minlength=alignment.n_texts)
+    offsets = cumulative_offsets(counts)
+    has_value = np.isfinite(surprisal).astype(float)
+    return TextTotals(
+        words=counts,
+        scored=segment_sums(has_value, offsets[:-1], offsets[1:]).astype(np.int64),
+        surprisal=segment_sums(surprisal, offsets[:-1], offsets[1:]),
+        tokens=alignment.token_offsets[1:] - first_token,
+        token_log_prob=words_part + end_part - log_opening,
+        words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
+        end=end,
+    )
+
+
+def _without_own_tokens(prepared: PreparedBatch) -> Bools:
+    """Return True for words whose tokens cannot be told from their neighbours', or that have none."""
+    alignment = prepared.alignment
+    ends_mid_token = alignment.cuts == Cut.MID_TOKEN
+    begins_mid_token = np.append(False, ends_mid_token)[:-1] & (alignment.index_in_text > 0)
+    without: Bools = ends_mid_token | begins_mid_token | (alignment.cuts == Cut.EMPTY)
+    return without
+
+
+def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> dict[int, str]:
+    """Return what is to be said about words, by word."""
+    alignment = prepared.alignment
+    for boundary, share in collected.undecided.items():
+        if share > MAX_SILENT_UNDECIDED_SHARE:
+            word = boundary - alignment.text_of_boundary(boundary) - 1
+            prepared.add_note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
+    if prepared.settings.start_token is None:
+        for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
+            prepared.add_note(word, NO_START)
+    for word in np.flatnonzero(np.isposinf(corrected)).tolist():
+        prepared.add_note(word, PROBABILITY_ZERO)
+    for word in np.flatnonzero(np.isnan(corrected)).tolist():
+        if word not in prepared.notes:
+            prepared.add_note(word, CONTEXT_PROBABILITY_ZERO)
+    return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in prepared.notes.items()}
+
+
+def _note_on_texts(settings: BatchSettings) -> str:
+    if settings.start_token is None:
+        return NO_START
+    return "" if settings.has_end_token else NO_END

@@ -1,0 +1,103 @@
+"""Threads around the sequential path: while the model runs one chunk, the next is prepared and the last is finished.
+
+The steps are those of :func:`wordprob.scoring.scorer.score_chunk`, in the same order for every chunk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
+from wordprob.scoring.requests import (
+    Progress,
+    TailScores,
+    WindowRequest,
+    ask_along_texts,
+    ask_beyond_texts,
+    window_requests,
+)
+from wordprob.tables.result import BatchScores
+
+CHUNKS_AHEAD = 2
+"""Chunks prepared before they are needed."""
+
+CHUNKS_BEHIND = 2
+"""Chunks that may wait to be finished."""
+
+
+def score_in_threads(
+    model: LanguageModel,
+    preparer: TextPreparer,
+    chunks: Sequence[Chunk],
+    settings: BatchSettings,
+    progress: Progress | None = None,
+) -> Iterator[BatchScores]:
+    """Score chunks one after the other, and yield them in order."""
+    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_done = 0
+    states = PrefixStates()
+    unfinished: deque[Future[BatchScores]] = deque()
+    with ThreadPoolExecutor(1) as finishing:
+        for prepared, requests in _prepared_ahead(preparer, chunks, settings):
+            collected = CollectedScores.empty(prepared)
+            text_done = _count_on(progress, n_done, n_texts)
+            collecting = []
+            for answers in ask_along_texts(model, preparer.atoms, prepared, requests, states, text_done):
+                collecting.append(finishing.submit(collected.add, prepared, answers))
+            tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
+            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails))
+            n_done += len(prepared.chunk.documents)
+            if len(unfinished) > CHUNKS_BEHIND:
+                yield unfinished.popleft().result()
+        while unfinished:
+            yield unfinished.popleft().result()
+
+
+def _finish(
+    prepared: PreparedBatch,
+    collected: CollectedScores,
+    collecting: Sequence[Future[None]],
+    tails: Sequence[TailScores],
+) -> BatchScores:
+    """Take the last steps for a chunk, once all answers have been collected."""
+    for step in collecting:
+        step.result()  # raises what went wrong there
+    for tail in tails:
+        collected.add_tail(tail)
+    collected.apply_spellings(prepared)
+    return estimate_batch(prepared, collected)
+
+
+def _prepared_ahead(
+    preparer: TextPreparer, chunks: Sequence[Chunk], settings: BatchSettings
+) -> Iterator[tuple[PreparedBatch, list[WindowRequest]]]:
+    """Yield the chunks in order, prepared in the background."""
+
+    def prepare(chunk: Chunk) -> tuple[PreparedBatch, list[WindowRequest]]:
+        prepared = preparer.prepare(chunk, settings)
+        return prepared, window_requests(prepared)
+
+    with ThreadPoolExecutor(1) as pool:
+        coming: deque[Future[tuple[PreparedBatch, list[WindowRequest]]]] = deque()
+        try:
+            for chunk in chunks:
+                coming.append(pool.submit(prepare, chunk))
+                if len(coming) > CHUNKS_AHEAD:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for future in coming:
+                future.cancel()
+
+
+def _count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:
+    """Return what reports the texts of one chunk as part of all."""
+    if progress is None:
+        return None
+    return lambda n_done: progress(n_before + n_done, n_texts)

@@ -1,0 +1,264 @@
+"""What the model is asked about a prepared batch, and the asking itself.
+
+There are two kinds of requests. One goes along the observed texts, once for each window of each text. The other goes
+beyond them: after the model's answers, spellings that leave a text and go on for more than one token are followed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.equation import logsumexp
+from wordprob.core.spellings import ON_PATH, BranchTail
+from wordprob.core.windows import Window
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
+from wordprob.scoring.prepare import PreparedBatch
+
+Progress = Callable[[int, int], None]
+"""Called with the numbers of texts done and in all."""
+
+ROWS_AT_ONCE = 1 << 14
+"""Rows of answers that are handed on together."""
+
+TAILS_AT_ONCE = 2048
+"""Spellings that are followed beyond the text together."""
+
+NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class WindowRequest:
+    """A request about one window of a text, and where its answer goes.
+
+    Attributes
+    ----------
+    text
+        The text.
+    first_row
+        The row of the batch that the answer begins with.
+    boundaries
+        The boundaries whose rows the answer has.
+    reaches_end
+        Whether the window reaches the end of the text.
+    branches
+        The branches that leave the text in this window.
+    words
+        The words that begin in this window, where statistics are wanted.
+    request
+        What the model is asked.
+    """
+
+    text: int
+    first_row: int
+    boundaries: slice
+    reaches_end: bool
+    branches: Ints
+    words: Ints
+    request: Request
+
+
+class Answer(NamedTuple):
+    """A request and the model's answer to it."""
+
+    window: WindowRequest
+    scores: Scores
+
+
+class TailScores(NamedTuple):
+    """What the model says of the rest of a spelling that left its text.
+
+    Attributes
+    ----------
+    branch
+        The number of the branch.
+    log_prob
+        log p of all its ids but the first, which the model was asked about with the text.
+    log_boundary
+        log B after them.
+    """
+
+    branch: int
+    log_prob: float
+    log_boundary: float
+
+
+def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int) -> Ints:
+    """Return what the model sees before a row of a text: the start token and the window's tokens."""
+    start_token = prepared.settings.start_token
+    ids = prepared.alignment.tokens_of_text(text)[window.low : row]
+    if start_token is None:
+        return ids
+    prefix = np.empty(len(ids) + 1, dtype=ids.dtype)
+    prefix[0] = start_token
+    prefix[1:] = ids
+    return prefix
+
+
+# --- along the observed texts -----------------------------------------------------------------------------------------
+
+
+def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
+    """Return what the model is asked about a batch: for each text, once for each of its windows."""
+    alignment, settings = prepared.alignment, prepared.settings
+    leaving = _LeavingBranches(prepared)
+    no_start = int(settings.start_token is None)  # then there is no distribution before the first token
+    wanted: list[tuple[int, Window, int]] = []
+    for text, first_needed in enumerate(prepared.first_rows_needed.tolist()):
+        for window in prepared.windows[text]:
+            first = max(window.first, window.low + no_start, first_needed)
+            if first <= window.last:
+                wanted.append((text, window, first))
+    if not wanted:
+        return []
+    texts = np.array([text for text, _, _ in wanted], dtype=np.int64)
+    firsts = np.array([first for _, _, first in wanted], dtype=np.int64)
+    lows, window_firsts, lasts = np.array([window for _, window, _ in wanted], dtype=np.int64).T
+
+    # Rows of the batch: where each text begins, and row 0 of each request (whose ids begin at the window's low end).
+    text_rows = alignment.token_offsets[texts] + texts
+    origins = text_rows + lows + no_start
+    stop_rows = text_rows + lasts + 1
+    reaches_end = stop_rows - 1 == alignment.token_offsets[texts + 1] + texts
+    boundaries = _slices_between(alignment.boundary_rows, text_rows + firsts, stop_rows)
+    branches = _slices_between(leaving.rows, text_rows + window_firsts, stop_rows)
+    window_of_branch = np.searchsorted(text_rows + window_firsts, leaving.rows, side="right") - 1
+    gather_rows = leaving.rows - origins[window_of_branch]
+
+    requests = []
+    for n, (text, window, first) in enumerate(wanted):
+        text_row, origin = int(text_rows[n]), int(origins[n])
+        words = NO_WORDS
+        if settings.statistics:
+            words = _words_that_begin(prepared, text, text_row + first, text_row + window.last)
+        request = Request(
+            ids=prefix_ids(prepared, text, window, window.last + 1),
+            first=text_row + first - origin,
+            gather=gather_rows[branches[n]],
+            gather_lists=leaving.lists[branches[n]],
+            id_lists=leaving.id_lists,
+            statistics=settings.statistics,
+            statistics_rows=alignment.first_tokens[words] + text - origin,
+        )
+        requests.append(
+            WindowRequest(
+                text=text,
+                first_row=text_row + first,
+                boundaries=boundaries[n],
+                reaches_end=bool(reaches_end[n]),
+                branches=leaving.branches[branches[n]],
+                words=words,
+                request=request,
+            )
+        )
+    return requests
+
+
+class _LeavingBranches:
+    """The branches of a batch that leave the observed tokens, in the order of their rows."""
+
+    def __init__(self, prepared: PreparedBatch) -> None:
+        rows = np.array(prepared.branches.rows, dtype=np.int64)
+        lists = np.array(prepared.branches.lists, dtype=np.int64)
+        order = np.argsort(rows, kind="stable")
+        self.branches = order[lists[order] != ON_PATH]
+        self.rows = rows[self.branches]
+        self.lists = lists[self.branches]
+        self.id_lists = [np.array(ids) for ids in prepared.branches.id_lists]
+
+
+def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]:
+    """Return the slices of sorted rows that lie from each first row up to each stop."""
+    return list(map(slice, np.searchsorted(sorted_rows, firsts).tolist(), np.searchsorted(sorted_rows, stops).tolist()))
+
+
+def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_row: int) -> Ints:
+    """Return the words of a text that have tokens, the first of them at one of these rows."""
+    alignment = prepared.alignment
+    words = np.array(alignment.words_of_text(text), dtype=np.int64)
+    rows = alignment.first_tokens[words] + text
+    has_tokens = alignment.first_tokens[words] < alignment.stop_tokens[words]
+    return words[(first_row <= rows) & (rows <= last_row) & has_tokens]
+
+
+def ask_along_texts(
+    model: LanguageModel,
+    atoms: Atoms,
+    prepared: PreparedBatch,
+    requests: Sequence[WindowRequest] | None = None,
+    states: PrefixStates | None = None,
+    text_done: Callable[[int], None] | None = None,
+) -> Iterator[list[Answer]]:
+    """Yield the model's answers along the observed texts, some thousand rows at a time.
+
+    Parameters
+    ----------
+    model, atoms
+        The model, and the partition of its vocabulary.
+    prepared, requests
+        The batch, and what :func:`window_requests` makes of it, if that was done before.
+    states
+        Where the contexts that texts share are kept, so that they are run once.
+    text_done
+        Called with the number of texts done so far, whenever one more is.
+    """
+    if requests is None:
+        requests = window_requests(prepared)
+    windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
+    n_done = int(np.sum(windows_left == 0))
+    asked = [window.request for window in requests]
+    share = prepared.chunk.shares_context
+    scored = model.open(asked, atoms, states) if share else model.score(asked, atoms)
+    answers: list[Answer] = []
+    n_rows = 0
+    for n, scores in scored:
+        window = requests[n]
+        answers.append(Answer(window, scores))
+        n_rows += len(scores.mass)
+        windows_left[window.text] -= 1
+        if not windows_left[window.text]:
+            n_done += 1
+            if text_done is not None:
+                text_done(n_done)
+        if n_rows >= ROWS_AT_ONCE:
+            yield answers
+            answers, n_rows = [], 0
+    if answers:
+        yield answers
+
+
+# --- beyond them ------------------------------------------------------------------------------------------------------
+
+
+def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch) -> Iterator[TailScores]:
+    """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end."""
+    remaining = iter(prepared.branches.tails.items())
+    while part := list(islice(remaining, TAILS_AT_ONCE)):
+        requests = [_tail_request(prepared, branch, tail) for branch, tail in part]
+        for n, scores in model.open(requests, atoms):
+            branch, tail = part[n]
+            log_boundary = 0.0
+            if tail.boundary is not None:
+                last_masses = scores.mass[-1, atoms.columns(tail.boundary)]
+                log_boundary = logsumexp(last_masses.astype(np.float64))
+            yield TailScores(branch, float(scores.target.sum(dtype=np.float64)), log_boundary)
+
+
+def _tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail) -> Request:
+    """Return the request for what comes after the first id of a branch, which is asked for with the text."""
+    alignment = prepared.alignment
+    text = alignment.text_of_boundary(prepared.branches.boundaries[branch])
+    first_row = int(alignment.boundary_rows[alignment.first_boundaries[text]])
+    row = prepared.branches.rows[branch] - first_row
+    text_windows = prepared.windows[text]
+    window = text_windows[bisect_right(text_windows, row, key=attrgetter("first")) - 1]
+    prefix = prefix_ids(prepared, text, window, row)
+    return Request(np.concatenate([prefix, tail.ids]), first=len(prefix))
