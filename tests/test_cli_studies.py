@@ -18,6 +18,7 @@ from wordprob import studies
 from wordprob.analysis import permutation, prepare, report, word_types
 from wordprob.cli.reading_times import reading_times
 from wordprob.cli.word_lengths import word_lengths
+from wordprob.core.words import define
 from wordprob.errors import AlignmentError, DownloadError, InputError, OptionError, OutputError, UnsupportedError
 from wordprob.options import ModelOptions, ScoringOptions, info_of
 from wordprob.scoring import loading
@@ -459,6 +460,15 @@ def test_words_from_a_list(texts: Path, tmp_path: Path) -> None:
     run(word_lengths, texts, *common, "-o", tmp_path / "a")
     run(word_lengths, texts, *common, "--words", f"list:{words}", "-o", tmp_path / "b")
     assert (tmp_path / "a" / "types.tsv").read_bytes() == (tmp_path / "b" / "types.tsv").read_bytes()
+
+
+def test_words_from_a_definition(texts: Path) -> None:
+    found = {}
+    for words in ("punctuation", define("punctuation")):
+        result = studies.word_lengths(texts, "exact:bow", min_count=1, bootstrap=5, scoring=ScoringOptions(words=words))
+        found[type(words)] = result.types
+        assert result.provenance["options"]["words"] == "punctuation"
+    pd.testing.assert_frame_equal(*found.values())
 
 
 def test_choices_are_those_of_the_analysis() -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from wordprob.core.words import WordDefinition
 from wordprob.options import ModelOptions, Options, ScoringOptions
 from wordprob.scoring.loading import load
-from wordprob.scoring.scorer import Scorer
+from wordprob.scoring.scorer import Scorer, Words
 from wordprob.scoring.stimuli import check_models
 from wordprob.tables.result import WordTable
 
@@ -18,9 +17,6 @@ StudyModel = str | Path | ModelOptions | Scorer
 
 StudyProgress = Callable[[str, int, int], None]
 """Called with what is being scored or fetched, how much of it is done, and how much there is (0 if unknown)."""
-
-Words = str | WordDefinition | Sequence[Sequence[str]]
-"""A word definition or its name, or the words of each text."""
 
 
 def as_list(items: Any) -> list[Any]:
@@ -67,7 +63,7 @@ def score_texts(
 
     return scorer.score(
         texts,
-        words,  # type: ignore[arg-type]
+        words,
         unit="nats",
         min_context=scoring.min_context,
         readers=scoring.readers,

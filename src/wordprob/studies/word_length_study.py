@@ -15,12 +15,12 @@ from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings,
 from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
+from wordprob.scoring.scorer import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
 from wordprob.studies.scoring import (
     StudyModel,
     StudyProgress,
-    Words,
     as_list,
     model_labels,
     open_scorer,
@@ -104,6 +104,8 @@ def word_lengths(
 
     study["inputs"] = outputs.checksums([*files.paths, options.frequencies or ""])
     used = {name: getattr(scoring, name) for name in SCORING_OPTIONS}
+    if not isinstance(scoring.words, str):
+        used["words"] = scoring.words.name
     study["options"] = options_record({"sources": names}, options, chosen_models, labels, used)
     study["sources"] = names
     if files.notes:
