@@ -12,7 +12,7 @@ from wordprob.options import ModelOptions
 
 
 @click.command()
-@models_options
+@models_options()
 @click.option(
     "--host",
     default="127.0.0.1",
