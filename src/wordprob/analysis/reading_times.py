@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ import pandas as pd
 
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
+from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
@@ -141,7 +141,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class ReadingTimesResult:
+class ReadingTimesResult(StudyResult):
     """What a reading-time study found.
 
     Attributes
@@ -172,31 +172,15 @@ class ReadingTimesResult:
         return list(dict.fromkeys(self.folds["model"]))
 
     @property
-    def sizes(self) -> dict[str, float | None]:
-        """Millions of parameters of each model, where known."""
-        known = cast("Mapping[str, float | None]", self.provenance["sizes"])
-        return {model: known.get(model) for model in self.models}
-
-    @property
     def titles(self) -> Mapping[str, str]:
         """What tables and figures call each corpus."""
         return cast("Mapping[str, str]", self.provenance["titles"])
 
-    def write(self, folder: str | Path, force: bool = False) -> Path:
-        """Write tables, figures and provenance into a folder, all of them or none.
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the result by name: tables, figures and provenance."""
+        from wordprob.analysis import report
 
-        Parameters
-        ----------
-        folder
-            The folder; it is made if there is none.
-        force
-            Replace results that the folder holds already.
-        """
-        from wordprob.analysis import outputs, report
-
-        folder = outputs.check_folder(folder, report.READING_TIMES_FILES, force)
-        outputs.write_folder(folder, report.reading_times_files(self))
-        return folder
+        return report.reading_times_files(self)
 
 
 def analyse(
@@ -387,8 +371,8 @@ def values_of_earlier_words(frame: pd.DataFrame, values: pd.Series, distance: in
             "as `participant`; otherwise give every text a name of its own, in the column `group_by`."
         )
     earlier_words = pd.MultiIndex.from_arrays([frame["text_id"], position - distance])
-    found = pd.Series(values.to_numpy(), index=words).reindex(earlier_words)
-    return pd.Series(found.to_numpy(), index=frame.index)
+    earlier_values = pd.Series(values.to_numpy(), index=words).reindex(earlier_words)
+    return pd.Series(earlier_values.to_numpy(), index=frame.index)
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def check(source: str, column: str = "text") -> None:
 def _text(source: Source, record: Record) -> str:
     """Return the text of a record; raise if it has none, because a study must not lose texts silently."""
     if record.problem and record.problem != "empty":
-        kind = EncodingError if record.problem == "encoding" else InputError
+        error = EncodingError if record.problem == "encoding" else InputError
         unit = "line" if source.kind in ("lines", "jsonl") else "row"
-        raise kind(f"{source.path}, {unit} {record.number}: {record.reason}.")
+        raise error(f"{source.path}, {unit} {record.number}: {record.reason}.")
     return record.text

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from wordprob.analysis.reading_times import size_of
+from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask
 from wordprob.analysis.word_types import ScoredFile, TypeSums, WordFilter, batches, open_scored
 from wordprob.core.arrays import Floats, Ints
@@ -53,7 +54,7 @@ Settings = WordLengthSettings
 
 
 @dataclass(frozen=True)
-class WordLengthResult:
+class WordLengthResult(StudyResult):
     """What a word-length study found.
 
     Attributes
@@ -77,12 +78,6 @@ class WordLengthResult:
         return list(dict.fromkeys(self.correlations["model"]))
 
     @property
-    def sizes(self) -> dict[str, float | None]:
-        """Millions of parameters of each model, where known."""
-        known = cast("Mapping[str, float | None]", self.provenance["sizes"])
-        return {model: known.get(model) for model in self.models}
-
-    @property
     def caption(self) -> str:
         """What a table or figure says about itself."""
         return (
@@ -91,21 +86,11 @@ class WordLengthResult:
             "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive."
         )
 
-    def write(self, folder: str | Path, force: bool = False) -> Path:
-        """Write tables, figures and provenance into a folder, all of them or none.
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the result by name: tables, figures and provenance."""
+        from wordprob.analysis import report
 
-        Parameters
-        ----------
-        folder
-            The folder; it is made if there is none.
-        force
-            Replace results that the folder holds already.
-        """
-        from wordprob.analysis import outputs, report
-
-        folder = outputs.check_folder(folder, report.WORD_LENGTHS_FILES, force)
-        outputs.write_folder(folder, report.word_lengths_files(self))
-        return folder
+        return report.word_lengths_files(self)
 
 
 def aggregate(paths: Sequence[Path], which: WordFilter) -> dict[str, TypeSums]:

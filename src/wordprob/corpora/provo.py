@@ -1,4 +1,4 @@
-"""The Provo release: eye tracking, a row for each participant and word, and the texts beside the cloze norms."""
+"""The Provo release: eye tracking, a row for each participant and word; the texts are in the file of cloze norms."""
 
 from __future__ import annotations
 
