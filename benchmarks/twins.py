@@ -4,8 +4,8 @@
 
 BOW and EOW are two models trained alike on the same text; in one the tokeniser marks where words begin, in the other
 where they end. TEXTS has one passage a line. For a white-space word inside a text the EOW model needs no correction, so
-it is a witness of the BOW one; the first word of a passage is left out. Prints the mean distance of the BOW surprisals
-from the EOW ones, and their correlation, naive and corrected.
+it is a reference for the BOW one; the first word of a passage is left out. Prints the mean distance of the BOW
+surprisals from the EOW ones, and their correlation, naive and corrected.
 """
 
 from __future__ import annotations
@@ -28,56 +28,60 @@ def main():
     for name in ("bow", "eow", "texts"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    passages = chosen(given.texts.read_text(encoding="utf-8"))
-    twins = [wordprob.load(path) for path in (given.bow, given.eow)]
+    arguments = parser.parse_args()
+    passages = choose_passages(arguments.texts.read_text(encoding="utf-8"))
+    twins = [wordprob.load(path) for path in (arguments.bow, arguments.eow)]
     print(f"{len(passages)} passages, nats\nwords        scored  distance naive  corrected  r naive  corrected")
     for definition in ("whitespace", "punctuation"):
         pairs = compare(*twins, passages, definition)
         print(f"{definition:12}{len(pairs):>7}{row(pairs)}")
         if definition == "whitespace":
-            inside = pairs
-    print(
-        "whitespace: naive less witness, on the correction due: slope {:.2f}, standard error {:.2f}".format(
-            *slope(inside)
-        )
-    )
-    if given.figure:
-        draw(inside, given.figure)
+            whitespace_pairs = pairs
+    value, error = slope(whitespace_pairs)
+    print(f"whitespace: naive minus reference, on the correction due: slope {value:.2f}, standard error {error:.2f}")
+    if arguments.figure:
+        draw(whitespace_pairs, arguments.figure)
 
 
-def chosen(text):
-    """Forty passages of ordinary prose: not too short, not too long, no italics."""
+def choose_passages(text):
+    """Return forty passages of ordinary prose: not too short, not too long, no italics."""
     return [line for line in text.split("\n") if 200 < len(line) < 700 and "_" not in line][PASSAGES]
 
 
 def compare(bow, eow, passages, definition):
-    """A row for each word that both have a value for: the BOW surprisals, and the EOW one as witness."""
-    one, other = (model.score(passages, definition, unit="nats").to_pandas() for model in (bow, eow))
-    assert one["word"].tolist() == other["word"].tolist()
-    one["witness"] = other["surprisal"]
-    return one[one["surprisal"].notna() & one["witness"].notna() & (one["word_id"] > 0)]
+    """Return a row for each word that both models give a value: the BOW surprisals, and the EOW one as reference."""
+    rows = bow.score(passages, definition, unit="nats").to_pandas()
+    references = eow.score(passages, definition, unit="nats").to_pandas()
+    assert rows["word"].tolist() == references["word"].tolist()
+    rows["reference"] = references["surprisal"]
+    return rows[rows["surprisal"].notna() & rows["reference"].notna() & (rows["word_id"] > 0)]
 
 
 def row(pairs):
-    naive, corrected, witness = pairs["surprisal_naive"], pairs["surprisal"], pairs["witness"]
-    far = [(value - witness).abs().mean() for value in (naive, corrected)]
-    r = [np.corrcoef(value, witness)[0, 1] for value in (naive, corrected)]
-    return f"{far[0]:>16.3f}{far[1]:>11.3f}{r[0]:>9.4f}{r[1]:>11.4f}"
+    """Return a line of the printed table: mean distances and correlations, naive and corrected."""
+    estimates = (pairs["surprisal_naive"], pairs["surprisal"])
+    distances = [(estimate - pairs["reference"]).abs().mean() for estimate in estimates]
+    correlations = [np.corrcoef(estimate, pairs["reference"])[0, 1] for estimate in estimates]
+    return f"{distances[0]:>16.3f}{distances[1]:>11.3f}{correlations[0]:>9.4f}{correlations[1]:>11.4f}"
+
+
+def correction_and_error(pairs):
+    """Return the correction that each word is due, and by how much its naive value differs from the reference."""
+    return pairs["after"] - pairs["before"], pairs["surprisal_naive"] - pairs["reference"]
 
 
 def slope(pairs):
-    """The regression of the naive value's error on the correction due, and its standard error: −1 if that is right."""
-    due, error = pairs["after"] - pairs["before"], pairs["surprisal_naive"] - pairs["witness"]
+    """Return the slope of the naive error on the correction due, −1 if that is right; and its standard error."""
+    due, error = correction_and_error(pairs)
     coefficients, covariance = np.polyfit(due, error, 1, cov=True)
     return coefficients[0], np.sqrt(covariance[0, 0])
 
 
 def draw(pairs, path):
-    """How far the naive value is from the witness, by the correction that is due."""
+    """Draw how far the naive value is from the reference, by the correction that is due."""
     import matplotlib.pyplot as plt
 
-    due, error = pairs["after"] - pairs["before"], pairs["surprisal_naive"] - pairs["witness"]
+    due, error = correction_and_error(pairs)
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     axes.scatter(due, error, s=6, alpha=0.25, color="#0072B2", linewidths=0, label="a word")
     middles, means, errors = binned(due.to_numpy(), error.to_numpy())
@@ -85,15 +89,16 @@ def draw(pairs, path):
     span = np.array([-3.0, 3.0])
     axes.plot(span, -span, color="#D55E00", label="if the correction is right")
     axes.set(xlim=span, ylim=(-4, 4), xlabel="correction due, after − before (nats)")
-    axes.set_ylabel("naive BOW surprisal less the EOW twin's (nats)")
+    axes.set_ylabel("naive BOW surprisal minus the EOW twin's (nats)")
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
 
 
 def binned(x, y):
-    parts = [(x > low) & (x <= high) for low, high in pairwise(EDGES)]
-    spread = [1.96 * y[p].std(ddof=1) / np.sqrt(p.sum()) for p in parts]
-    return [x[p].mean() for p in parts], [y[p].mean() for p in parts], spread
+    """Return the mean x and y of each interval between edges, and half the 95 % interval of its mean y."""
+    bins = [(x > low) & (x <= high) for low, high in pairwise(EDGES)]
+    half_widths = [1.96 * y[rows].std(ddof=1) / np.sqrt(rows.sum()) for rows in bins]
+    return [x[rows].mean() for rows in bins], [y[rows].mean() for rows in bins], half_widths
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Aggregate many scored words, and say how long it took and how much memory.
+"""Measure the time and the memory that aggregating many scored words takes.
 
     python benchmarks/word_lengths.py [--rows 20000000] [--files 4]
 
@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-VOCABULARY = 400_000
-CHUNK = 1_000_000
+VOCABULARY_SIZE = 400_000
+CHUNK_ROWS = 1_000_000
 COMMAND = (
     "import resource, sys; from wordprob.cli.word_lengths import word_lengths; "
     "word_lengths(sys.argv[1:], standalone_mode=False); "
@@ -33,7 +33,9 @@ COMMAND = (
 def vocabulary(random: np.random.Generator) -> pa.Array:
     """Make up words: short ones first, as in a language."""
     letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
-    lengths = np.minimum(1 + np.log2(np.arange(VOCABULARY) + 2) * random.uniform(0.3, 0.9, VOCABULARY), 20).astype(int)
+    lengths = np.minimum(
+        1 + np.log2(np.arange(VOCABULARY_SIZE) + 2) * random.uniform(0.3, 0.9, VOCABULARY_SIZE), 20
+    ).astype(int)
     words = ["".join(random.choice(letters, n)) for n in lengths]
     return pa.array([w + "," if k % 6 == 0 else w.title() if k % 6 == 1 else w for k, w in enumerate(words)])
 
@@ -42,15 +44,15 @@ def generate(folder: Path, rows: int, files: int) -> list[Path]:
     """Write scored words to Parquet files as ``wordprob score`` does."""
     random = np.random.default_rng(0)
     words = vocabulary(random)
-    weights = 1 / (np.arange(VOCABULARY) + 2.7)
+    weights = 1 / (np.arange(VOCABULARY_SIZE) + 2.7)
     cumulative = np.cumsum(weights / weights.sum())
     about = {b"wordprob": json.dumps({"model": "made-up-100m", "unit": "bits"}).encode()}
     paths = [folder / f"part-{n}.parquet" for n in range(files)]
     for path in paths:
         writer = None
-        for low in range(0, rows // files, CHUNK):
-            count = min(CHUNK, rows // files - low)
-            picked = np.minimum(np.searchsorted(cumulative, random.random(count)), VOCABULARY - 1)
+        for low in range(0, rows // files, CHUNK_ROWS):
+            count = min(CHUNK_ROWS, rows // files - low)
+            picked = np.minimum(np.searchsorted(cumulative, random.random(count)), VOCABULARY_SIZE - 1)
             naive = random.gamma(2.0, 3.0, count)
             table = pa.table({"word": words.take(pa.array(picked)), "surprisal": naive + random.normal(0, 0.3, count),
                               "surprisal_naive": naive}).replace_schema_metadata(about)  # fmt: skip
@@ -70,12 +72,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = generate(folder, options.rows, options.files)
-        begun = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", COMMAND, *map(str, paths), "-o", str(folder / "results")],
-                              check=True, capture_output=True, text=True)  # fmt: skip
-        seconds = time.perf_counter() - begun
-        peak = int(done.stderr.strip().splitlines()[-1]) / 1024
-        print(json.dumps({"rows": options.rows, "seconds": round(seconds, 1), "peak_mib": round(peak),
+        start = time.perf_counter()
+        command = [sys.executable, "-c", COMMAND, *map(str, paths), "-o", str(folder / "results")]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+        peak_mib = int(done.stderr.strip().splitlines()[-1]) / 1024
+        print(json.dumps({"rows": options.rows, "seconds": round(seconds, 1), "peak_mib": round(peak_mib),
                           "cores": os.cpu_count(), "rows_per_second": round(options.rows / seconds)}))  # fmt: skip
         print(done.stdout)
 

@@ -1,8 +1,10 @@
-"""Both studies as commands: what they write, what they print, and that bad input leaves nothing behind."""
+"""Both studies, as commands and from Python: what they write and print, and that bad input leaves nothing behind."""
 
 import hashlib
 import json
+import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,18 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from wordprob.analysis import report
-from wordprob.cli.reading_times import names_of, reading_times
+import wordprob
+from wordprob import studies
+from wordprob.analysis import permutation, prepare, report, word_types
+from wordprob.cli.reading_times import reading_times
 from wordprob.cli.word_lengths import word_lengths
+from wordprob.core.words import define
 from wordprob.errors import AlignmentError, DownloadError, InputError, OptionError, OutputError, UnsupportedError
+from wordprob.options import ModelOptions, ScoringOptions, info_of
+from wordprob.scoring import loading
+from wordprob.scoring.scorer import Scorer
+from wordprob.studies import ReadingTimesOptions, WordLengthsOptions
+from wordprob.studies.reading_time_tables import corpus_and_model
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 PAPER = SHARED / "data" / "paper_reading_times"
@@ -30,7 +40,7 @@ def run(command, *arguments: object) -> Result:
 
 
 @paper
-def test_published_tables(tmp_path: Path) -> None:
+def test_published_tables_give_the_papers_numbers(tmp_path: Path) -> None:
     tables = [PAPER / "merged" / f"{corpus}-gpt2-small.tsv" for corpus in ("brown", "natural_stories", "provo")]
     done = run(reading_times, *tables, "--folds", PAPER / "folds", "-o", tmp_path / "results")
     line = next(line for line in done.stdout.splitlines() if "gpt2-small" in line)
@@ -47,7 +57,7 @@ def test_published_tables(tmp_path: Path) -> None:
 
 
 @paper
-def test_registered_corpora_draw_the_papers_folds(tmp_path: Path) -> None:
+def test_folds_drawn_for_a_corpus_are_the_papers(tmp_path: Path) -> None:
     run(reading_times, "--corpus", "provo", "--data-dir", PAPER, "-o", tmp_path / "a")
     tables = sorted((PAPER / "merged").glob("provo-*.tsv"))
     run(reading_times, *tables, "--folds", PAPER / "folds" / "provo.tsv", "-o", tmp_path / "b")
@@ -58,7 +68,7 @@ def test_registered_corpora_draw_the_papers_folds(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not (SHARED / "data" / "meco").is_dir(), reason="../shared/data/meco is absent")
-def test_seven_languages(tmp_path: Path) -> None:
+def test_corpora_in_seven_languages(tmp_path: Path) -> None:
     done = run(reading_times, "--corpus", "meco", "--data-dir", SHARED / "data" / "meco", "-o", tmp_path / "results")
     assert "Finnish: Buggy" in done.stdout
     assert "Corrected |" not in done.stdout
@@ -70,7 +80,7 @@ def test_seven_languages(tmp_path: Path) -> None:
 
 @paper
 @pytest.mark.skipif(not (SHARED / "models" / "fiction-bow").is_dir(), reason="../shared/models is absent")
-def test_end_to_end_with_a_model(tmp_path: Path) -> None:
+def test_corpus_scored_by_a_model(tmp_path: Path) -> None:
     model = SHARED / "models" / "fiction-bow"
     folder = tmp_path / "data"
     for name in ("texts/provo.txt", "merged/provo-gpt2-small.tsv"):
@@ -118,7 +128,7 @@ def frequencies(tmp_path: Path) -> Path:
 STUDY = ("--time-column", "rt", "--group-by", "text", "--participant", "subject", "--n-folds", 4, "--spillover", 0)
 
 
-def test_a_study_of_ones_own(study: Path, frequencies: Path, tmp_path: Path) -> None:
+def test_table_of_a_users_study(study: Path, frequencies: Path, tmp_path: Path) -> None:
     out = tmp_path / "results"
     plain = ("--baseline", "time ~ word_len", "--frequencies", frequencies, "-o", out)
     run(reading_times, study, *STUDY, *plain, "--model", "exact:bow", "--model", "exact:eow")
@@ -131,7 +141,7 @@ def test_a_study_of_ones_own(study: Path, frequencies: Path, tmp_path: Path) -> 
     assert about["frequencies"] == {str(study): str(frequencies)}
 
 
-def test_texts_that_are_not_the_words(study: Path, frequencies: Path, tmp_path: Path) -> None:
+def test_texts_that_differ_from_the_words_are_refused(study: Path, frequencies: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     right = "She saw the mark\nShe saw the marker\nShe saw the mark saw\n"
     texts.write_text(right * 3 + right.replace(" saw\n", "\n"), encoding="utf-8")
@@ -160,25 +170,25 @@ def test_texts_that_are_not_the_words(study: Path, frequencies: Path, tmp_path: 
         ((SMALL, "--time-column", "word"), InputError, r"'word' holds \d+ values that are not numbers"),
         ((SMALL, "--baseline", "time ~ cloze"), InputError, "no column 'cloze'"),
         ((SMALL, "--n-folds", "1"), OptionError, "cannot make 1 folds"),
-        ((SMALL, "--correction", "tukey"), OptionError, "bh, holm, none"),
-        ((SMALL, "--participant", "word", "--skipped", "never"), OptionError, "zero or missing"),
-        ((SMALL, "--skipped", "missing"), UsageError, "--skipped is about participants.* --participant"),
+        ((SMALL, "--correction", "tukey"), UsageError, "not one of 'bh', 'holm', 'none'"),
+        ((SMALL, "--participant", "word", "--skipped", "never"), UsageError, "not one of 'zero', 'missing'"),
+        ((SMALL, "--skipped", "missing"), OptionError, "`skipped` is about participants.* `participant`"),
         ((SMALL, "--position-column", "freq"), InputError, r"'freq' should count the words, but holds row 1: '"),
-        ((SMALL, "--data-dir", "."), UsageError, "--data-dir goes with --corpus"),
-        ((SMALL, "--texts", "t.txt"), UsageError, "--texts are for a --model"),
-        ((SMALL, "--size", "big"), OptionError, "--size my-model=125"),
+        ((SMALL, "--data-dir", "."), OptionError, "`data_dir` is the folder of corpora"),
+        ((SMALL, "--texts", "t.txt"), OptionError, "`texts` are for a `model`"),
+        ((SMALL, "--size", "big"), OptionError, "write it as my-model=125"),
         ((SMALL, "--folds", "nowhere.tsv"), InputError, "no such file: nowhere.tsv"),
         (("nowhere.tsv",), InputError, "no such file"),
         (("--corpus", "povo"), OptionError, "Did you mean provo"),
-        (("--corpus", "dundee", "--model", "exact:bow"), DownloadError, "--data-dir"),
-        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals.*--model"),
-        (("--corpus", "provo", "--outliers", "2"), OptionError, "--outliers is about.*, but provo holds means"),
-        (("--corpus", "provo", "--time-column", "rt"), UsageError, "--time-column is about TABLES"),
+        (("--corpus", "dundee", "--model", "exact:bow"), DownloadError, "`data_dir`"),
+        (("--corpus", "provo-raw"), OptionError, "provo-raw comes without surprisals: specify a `model`"),
+        (("--corpus", "provo", "--outliers", "2"), OptionError, "`outliers` is about.*, but provo holds means"),
+        (("--corpus", "provo", "--time-column", "rt"), OptionError, "`time_column` is about tables"),
         (("--corpus", "provo", "small.tsv"), UsageError, "TABLES or --corpus"),
-        ((SMALL, "--model", "exact:bow", "--model", "exact:bow"), OptionError, "exact:bow and exact:bow have the same"),
+        ((SMALL, "--model", "exact:bow", "--model", "exact:bow"), OptionError, "two models are called exact:bow"),
     ],
 )
-def test_bad_input_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: type, message: str) -> None:
+def test_bad_input_leaves_no_files(tmp_path: Path, arguments: tuple[str, ...], error: type, message: str) -> None:
     out = tmp_path / "results"
     with pytest.raises(error, match=message):
         run(reading_times, *arguments, "-o", out)
@@ -189,13 +199,13 @@ def test_results_are_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "results"
     run(reading_times, SMALL, "-o", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(OutputError, match=r"holds delta_llh.tsv.*--force"):
+    with pytest.raises(OutputError, match=r"holds delta_llh.tsv.*`force`"):
         run(reading_times, SMALL, "-o", out)
     run(reading_times, SMALL, "-o", out, "--force")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before, "the same input gives the same files"
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
     def write(path: Path, data: bytes) -> int:
@@ -211,9 +221,9 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "results").exists()
 
 
-def test_names_of_files() -> None:
-    assert names_of(Path("natural_stories-gpt2-small.tsv")) == ("natural_stories", "gpt2-small")
-    assert names_of(Path("mine.csv")) == ("mine", "surprisal")
+def test_file_names_tell_corpus_and_model() -> None:
+    assert corpus_and_model(Path("natural_stories-gpt2-small.tsv")) == ("natural_stories", "gpt2-small")
+    assert corpus_and_model(Path("mine.csv")) == ("mine", "surprisal")
 
 
 # --- word lengths --------------------------------------------------------------------------------------------------
@@ -226,7 +236,7 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, tmp_path: Path) -> None:
+def test_scored_tables_give_the_same_as_texts(texts: Path, frequencies: Path, tmp_path: Path) -> None:
     from wordprob.scoring.loading import load
 
     common = ("--frequencies", frequencies, "--min-count", 1, "--bootstrap", 20)
@@ -241,7 +251,7 @@ def test_from_text_and_again_without_the_model(texts: Path, frequencies: Path, t
     assert len(a) == 5
 
 
-def test_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_path: Path) -> None:
+def test_texts_from_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_path: Path) -> None:
     """Wiki-40B's shape, in a folder: the hub itself is not asked."""
     pytest.importorskip("datasets")
     lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
@@ -259,19 +269,21 @@ def test_a_hugging_face_data_set(texts: Path, frequencies: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "texts need a --model"),
-        (("--model", "exact:bow", "--keep", "some"), "alphabetic or all"),
-        (("--model", "exact:bow", "--min-count", "50", "--frequencies", "unigrams.csv"), "--min-count"),
+        ((), "texts need a `model`"),
+        (("--model", "exact:bow", "--keep", "some"), "not one of 'alphabetic', 'all'"),
+        (("--model", "exact:bow", "--min-count", "50", "--frequencies", "unigrams.csv"), "`min_count`"),
         (("--model", "exact:bow", "--frequencies", "corpus.txt"), "another part of the corpus"),
-        (("--model", "exact:bow", "--bootstrap", "1"), "bootstrap samples"),
-        (("--model", "exact:bow", "--model", "exact:bow"), "have the same name"),
+        (("--model", "exact:bow", "--bootstrap", "1"), "1 is not in the range x>=2"),
+        (("--model", "exact:bow", "--model", "exact:bow"), "two models are called exact:bow"),
+        (("--model", "exact:bow", "--words", "list:words.txt"), "9 texts that are not blank but 1 lists of words"),
     ],
 )
-def test_bad_word_lengths_leave_nothing(
+def test_bad_input_of_word_lengths_leaves_no_files(
     texts: Path, frequencies: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    given = [str(tmp_path / a) if a.endswith((".csv", ".txt")) else a for a in arguments]
-    with pytest.raises(InputError, match=message):
+    (tmp_path / "words.txt").write_text("She\nsaw\n", encoding="utf-8")
+    given = [re.sub(r"(\w+\.(csv|txt))$", rf"{tmp_path}/\1", argument) for argument in arguments]
+    with pytest.raises((InputError, UsageError), match=message):
         run(word_lengths, texts, *given, "-o", tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
@@ -286,7 +298,7 @@ def test_folds_from_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [reading_times, word_lengths])
-def test_without_the_extra(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_the_optional_packages(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(UnsupportedError, match=r"need formulaic: pip install 'wordprob\[study\]'"):
         run(command, SMALL, "-o", tmp_path / "results")
@@ -297,3 +309,175 @@ def test_corpora_are_listed() -> None:
     assert "provo-raw\n" in done.stdout
     assert "CC BY-NC-SA 4.0" in done.stdout
     assert "Siegelman et al. (2022)" in done.stdout
+
+
+# --- from Python -----------------------------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_reading_times_from_python_gives_the_commands_files(study: Path, frequencies: Path, tmp_path: Path) -> None:
+    run(
+        reading_times, study, *STUDY, "--frequencies", frequencies, "--baseline", "time ~ word_len",
+        "--model", "exact:bow", "--model", "exact:eow", "--readers", 0, "--size", "exact:bow=5",
+        "-o", tmp_path / "command",
+    )  # fmt: skip
+    result = studies.reading_times(
+        study,
+        models=[ModelOptions("exact:bow"), ModelOptions("exact:eow")],
+        time_column="rt",
+        group_by="text",
+        participant="subject",
+        n_folds=4,
+        spillover=0,
+        frequencies=str(frequencies),
+        baseline="time ~ word_len",
+        sizes=("exact:bow=5",),
+    )
+    result.write(tmp_path / "python")
+    assert files_of(tmp_path / "python") == files_of(tmp_path / "command")
+
+
+def test_word_lengths_from_python_gives_the_commands_files(texts: Path, frequencies: Path, tmp_path: Path) -> None:
+    run(
+        word_lengths, texts, "--model", "exact:bow", "--frequencies", frequencies, "--min-count", 1, "--bootstrap", 20,
+        "--words", "punctuation", "--readers", 0, "-o", tmp_path / "command",
+    )  # fmt: skip
+    result = studies.word_lengths(
+        texts,
+        models=ModelOptions("exact:bow"),
+        options=WordLengthsOptions(frequencies=str(frequencies), min_count=1),
+        bootstrap=20,
+        scoring=ScoringOptions(words="punctuation"),
+    )
+    result.write(tmp_path / "python")
+    assert files_of(tmp_path / "python") == files_of(tmp_path / "command")
+
+
+def test_models_may_be_names_paths_options_or_scorers(texts: Path) -> None:
+    tables = []
+    for model in ("exact:bow", ModelOptions("exact:bow"), wordprob.load("exact:bow")):
+        tables.append(studies.word_lengths(texts, model, min_count=1, bootstrap=5).types)
+    pd.testing.assert_frame_equal(tables[0], tables[1])
+    # The label of an open scorer is the name in its metadata.
+    pd.testing.assert_frame_equal(tables[0].drop(columns="model"), tables[2].drop(columns="model"))
+
+
+def test_result_is_not_written_over_another(tmp_path: Path) -> None:
+    result = studies.reading_times(SMALL)
+    result.write(tmp_path / "results")
+    with pytest.raises(OutputError, match="`force`"):
+        result.write(tmp_path / "results")
+    assert result.write(tmp_path / "results", force=True) == tmp_path / "results"
+
+
+def test_progress_is_reported(texts: Path) -> None:
+    calls: list[tuple[str, int, int]] = []
+    studies.word_lengths(texts, "exact:bow", min_count=1, bootstrap=5, progress=lambda *call: calls.append(call))
+    assert calls[-1] == ("exact:bow, texts from 0", 9, 9)
+
+
+def test_options_are_checked_in_python() -> None:
+    with pytest.raises(OptionError, match="no correction is called 'tukey'; use bh, holm or none"):
+        studies.reading_times(SMALL, correction="tukey")
+    with pytest.raises(
+        OptionError, match="there is no option of a reading-time study called 'time_colum'. Did you mean"
+    ):
+        studies.reading_times(SMALL, time_colum="rt")
+    with pytest.raises(OptionError, match="specify either `tables` or `corpora`"):
+        studies.reading_times()
+    with pytest.raises(OptionError, match="`words` means nothing to this study.*min_context, readers"):
+        studies.reading_times(SMALL, scoring=ScoringOptions(words="punctuation"))
+    with pytest.raises(OptionError, match="`unit` means nothing to this study.*words, min_context, readers"):
+        studies.word_lengths("corpus.txt", "exact:bow", scoring=ScoringOptions(unit="nats"))
+
+
+# --- the same options everywhere -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [reading_times, word_lengths])
+def test_every_option_of_models_is_accepted(command) -> None:
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    for declared in fields(ModelOptions):
+        expected = info_of(declared).flags or (f"--{declared.name.replace('_', '-')}",)
+        assert flags.issuperset(expected)
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [(reading_times, ("min_context", "readers")), (word_lengths, ("words", "min_context", "readers"))],
+)
+def test_options_of_scoring_that_mean_something_are_accepted(command, names: tuple[str, ...]) -> None:
+    accepted = {parameter.name for parameter in command.params}
+    assert accepted & set(ScoringOptions.names()) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"), [(reading_times, ReadingTimesOptions), (word_lengths, WordLengthsOptions)]
+)
+def test_every_option_of_the_study_has_a_flag(command, options) -> None:
+    assert {parameter.name for parameter in command.params}.issuperset(options.names())
+
+
+@pytest.mark.parametrize("command", [reading_times, word_lengths])
+def test_options_of_models_and_scoring_reach_the_model(
+    command, study: Path, texts: Path, frequencies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[dict[str, object]] = []
+    scored: list[dict[str, object]] = []
+    open_model, score = loading.open_model, Scorer.score
+
+    def record_opening(name: str, **options: object) -> object:
+        opened.append(options)
+        return open_model(name)
+
+    def record_scoring(self: Scorer, *arguments: object, **options: object) -> object:
+        scored.append(options)
+        return score(self, *arguments, **options)
+
+    monkeypatch.setattr(loading, "open_model", record_opening)
+    monkeypatch.setattr(Scorer, "score", record_scoring)
+    model = ("--model", "exact:bow", "--bos", "none", "--device", "cpu", "--dtype", "float32", "--compile",
+             "--revision", "v1", "--trust-remote-code", "--min-context", 2, "--readers", 0)  # fmt: skip
+    inputs = (study, *STUDY, "--baseline", "time ~ word_len") if command is reading_times else (texts, "--min-count", 1)
+    run(command, *inputs, "--frequencies", frequencies, *model, "-o", tmp_path / "results")
+    expected = {"bos": "none", "device": "cpu", "dtype": "float32", "compile": True, "revision": "v1",
+                "trust_remote_code": True}  # fmt: skip
+    assert opened == [expected]
+    assert (scored[0]["min_context"], scored[0]["readers"], scored[0]["unit"]) == (2, 0, "nats")
+    recorded = json.loads((tmp_path / "results" / "provenance.json").read_text(encoding="utf-8"))["options"]
+    assert {name: recorded[name] for name in expected} == expected
+    assert (recorded["models"], recorded["min_context"], recorded["readers"]) == (["exact:bow"], 2, 0)
+
+
+def test_words_from_a_list(texts: Path, tmp_path: Path) -> None:
+    lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
+    words = tmp_path / "words.txt"
+    words.write_text("\n\n".join("\n".join(line.split()) for line in lines) + "\n", encoding="utf-8")
+    common = ("--model", "exact:bow", "--min-count", 1, "--bootstrap", 5)
+    run(word_lengths, texts, *common, "-o", tmp_path / "a")
+    run(word_lengths, texts, *common, "--words", f"list:{words}", "-o", tmp_path / "b")
+    assert (tmp_path / "a" / "types.tsv").read_bytes() == (tmp_path / "b" / "types.tsv").read_bytes()
+
+
+def test_words_from_a_definition(texts: Path) -> None:
+    found = {}
+    for words in ("punctuation", define("punctuation")):
+        result = studies.word_lengths(texts, "exact:bow", min_count=1, bootstrap=5, scoring=ScoringOptions(words=words))
+        found[type(words)] = result.types
+        assert result.provenance["options"]["words"] == "punctuation"
+    pd.testing.assert_frame_equal(*found.values())
+
+
+def test_choices_are_those_of_the_analysis() -> None:
+    """The options are declared where pandas is not imported; the analysis must know the same values."""
+    choices = {
+        declared.name: info_of(declared).choices
+        for declared in (*fields(ReadingTimesOptions), *fields(WordLengthsOptions))
+    }
+    assert choices["correction"] == tuple(permutation.CORRECTIONS)
+    assert choices["skipped"] == prepare.SKIPPED
+    assert choices["keep"] == word_types.KEEP
+    assert choices["case"] == word_types.CASES

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from wordprob import corpora
-from wordprob.corpora import pimentel_meister as published
+from wordprob.corpora.pimentel_meister import without_byte_spelling
 from wordprob.errors import DownloadError, InputError, OptionError
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 local = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data is absent")
 
 
-def test_names() -> None:
+def test_names_of_corpora_and_groups() -> None:
     languages = {f"meco-{code}{raw}" for code in ("fi", "ge", "gr", "he", "it", "sp", "tr") for raw in ("", "-raw")}
     english = {"brown", "natural_stories", "provo"}
     releases = {f"{name}-raw" for name in english} | {"dundee"}
@@ -29,7 +29,7 @@ def test_unknown_name_gets_the_nearest() -> None:
         corpora.find("povo")
 
 
-def test_everything_says_its_terms() -> None:
+def test_every_corpus_has_terms_and_a_citation() -> None:
     for corpus in corpora.CORPORA.values():
         assert corpus.licence
         assert corpus.citation
@@ -48,11 +48,11 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[corpora.Cor
     there = tmp_path / "there.txt"
     there.write_bytes(b"She saw the mark\n" * 9000)
     digest = hashlib.sha256(there.read_bytes()).hexdigest()
-    file = corpora.File("texts/x.txt", there.as_uri(), digest)
+    file = corpora.CorpusFile("texts/x.txt", there.as_uri(), digest)
     return replace(corpora.CORPORA["provo"], name="x", files=(file,)), there
 
 
-def test_fetched_once_and_checked(served: tuple[corpora.Corpus, Path]) -> None:
+def test_file_is_fetched_once_and_checked(served: tuple[corpora.Corpus, Path]) -> None:
     corpus, there = served
     seen: list[int] = []
     path = corpora.fetch(corpus, corpus.files[0], lambda _, done, __: seen.append(done))
@@ -73,20 +73,20 @@ def test_wrong_checksum_keeps_nothing(served: tuple[corpora.Corpus, Path], tmp_p
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-def test_offline_says_what_to_do(served: tuple[corpora.Corpus, Path]) -> None:
+def test_error_when_offline_says_what_to_do(served: tuple[corpora.Corpus, Path]) -> None:
     corpus, there = served
     there.unlink()
-    with pytest.raises(DownloadError, match=r"could not be fetched.*texts/x.txt.*--data-dir"):
+    with pytest.raises(DownloadError, match=r"could not be fetched.*texts/x.txt.*`data_dir`"):
         corpora.fetch(corpus, corpus.files[0])
 
 
 @pytest.mark.parametrize("name", [name for name, corpus in corpora.CORPORA.items() if not corpus.fetched])
-def test_what_is_never_fetched(name: str) -> None:
-    with pytest.raises(DownloadError, match=r"not fetched by itself \(.+\)\. (Get|Ask) .* folder.*--data-dir"):
+def test_error_for_corpora_that_are_not_fetched_says_where_to_get_them(name: str) -> None:
+    with pytest.raises(DownloadError, match=r"not fetched by itself \(.+\)\. (Get|Ask) .* folder.*`data_dir`"):
         corpora.load(name)
 
 
-def test_folder_without_the_corpus(tmp_path: Path) -> None:
+def test_folder_without_the_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"texts/brown.txt and merged/brown-MODEL.tsv"):
         corpora.load("brown", tmp_path)
     with pytest.raises(InputError, match="no such folder"):
@@ -95,7 +95,7 @@ def test_folder_without_the_corpus(tmp_path: Path) -> None:
 
 @local
 @pytest.mark.parametrize("name", ["brown", "natural_stories", "provo"])
-def test_the_papers_tables(name: str) -> None:
+def test_published_tables_fit_their_texts(name: str) -> None:
     for folder in (SHARED, SHARED / "paper_reading_times"):
         found = corpora.load(name, folder)
         assert [word for text in found.texts for word in text.split()] == found.words["word"].tolist()
@@ -105,15 +105,15 @@ def test_the_papers_tables(name: str) -> None:
 
 
 @local
-def test_a_changed_copy_is_noticed(tmp_path: Path) -> None:
+def test_changed_copy_gets_a_note(tmp_path: Path) -> None:
     for name in ("texts/provo.txt", "merged/provo-gpt2-small.tsv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((SHARED / "paper_reading_times" / name).read_bytes() + b"\n")
     assert corpora.load("provo", tmp_path).notes[0].startswith("provo: texts/provo.txt differs")
 
 
-def test_byte_level_spellings() -> None:
-    assert [published._from_bytes(word) for word in ("Ãĳ", "womenÃķs", "plain", "Ñ")] == ["Ñ", "womenÕs", "plain", "Ñ"]
+def test_byte_level_spellings_are_undone() -> None:
+    assert [without_byte_spelling(word) for word in ("Ãĳ", "womenÃķs", "plain", "Ñ")] == ["Ñ", "womenÕs", "plain", "Ñ"]
 
 
 MECO = """lang,trialid,ianum,ia,total_rt,gaze_rt,firstfix_rt,len,freq,surp
@@ -130,7 +130,7 @@ fi,3,3,seisoi,1,210,1,6,0.02,2.0
 """
 
 
-def test_predictors_go_back_to_their_words(tmp_path: Path) -> None:
+def test_misplaced_predictors_are_moved_back_to_their_words(tmp_path: Path) -> None:
     """An empty word (text 1) and a skipped number (text 2) shift what follows; a word that is missing (3) does not."""
     (tmp_path / "fi.csv").write_text(MECO, encoding="utf-8")
     found = corpora.load("meco-fi", tmp_path)

@@ -6,6 +6,7 @@ words and times are not.
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from wordprob import corpora
-from wordprob.analysis.prepare import Cleaning, average, tally
+from wordprob.analysis.prepare import Cleaning, average, count_times
 from wordprob.cli.reading_times import reading_times
 from wordprob.errors import AlignmentError, EncodingError, InputError, UnsupportedError
 
@@ -188,13 +189,13 @@ def test_from_file_to_means(name: str, tmp_path: Path) -> None:
     for row in rows.itertuples():
         assert row.time == pytest.approx(expected.get((row.text_id, row.word_id), math.nan), nan_ok=True)
         assert row.word_len == len(row.word)
-    counts = tally(found.readings["time"].to_numpy(), Cleaning())
+    counts = count_times(found.readings["time"].to_numpy(), Cleaning())
     assert counts["outliers"] == 1
     assert counts["zero"] == sum(time == 0 for time in times.values())
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_from_file_to_study(name: str, tmp_path: Path) -> None:
+def test_release_can_be_studied(name: str, tmp_path: Path) -> None:
     write, skips = RELEASES[name]
     (tmp_path / "data").mkdir()
     write(tmp_path / "data", made_up(skips))
@@ -215,7 +216,7 @@ def test_from_file_to_study(name: str, tmp_path: Path) -> None:
 # --- what is odd about each ----------------------------------------------------------------------------------------
 
 
-def test_natural_stories_in_the_papers_text(tmp_path: Path) -> None:
+def test_natural_stories_without_its_word_list_uses_the_papers_text(tmp_path: Path) -> None:
     """Without the release's own word list, the paper's text; a word that differs is named."""
     text = " ".join(f"w{n}" for n in range(200))
     (tmp_path / "natural_stories.txt").write_text(text + "\n", encoding="utf-8")
@@ -230,7 +231,7 @@ def test_natural_stories_in_the_papers_text(tmp_path: Path) -> None:
     assert "realigned" in found.notes[-1]
 
 
-def test_natural_stories_one_word_off(tmp_path: Path) -> None:
+def test_natural_stories_shifted_by_one_word_is_refused(tmp_path: Path) -> None:
     natural_stories(tmp_path, made_up(False))
     path = tmp_path / "naturalstories_RTS" / "processed_RTs.tsv"
     rows = pd.read_csv(path, sep="\t")
@@ -239,7 +240,7 @@ def test_natural_stories_one_word_off(tmp_path: Path) -> None:
         corpora.load("natural_stories-raw", tmp_path)
 
 
-def test_provo_oddities(tmp_path: Path) -> None:
+def test_provo_with_changed_words_and_skipped_numbers(tmp_path: Path) -> None:
     """Numbers that skip, words that a spreadsheet changed, another encoding, a text in two spellings."""
     line = "Most doesn't help; 90% of women’s rights — true it. It is."
     words = [(2, "doesn't"), (3, "help"), (4, "0.9"), (5, "of"), (6, "women?s"), (8, "rights"), (9, "TRUE"), (10, "it"),
@@ -255,7 +256,7 @@ def test_provo_oddities(tmp_path: Path) -> None:
         corpora.load("provo-raw", tmp_path)
 
 
-def test_brown_words_that_hold_spaces(tmp_path: Path) -> None:
+def test_brown_words_that_contain_spaces(tmp_path: Path) -> None:
     columns = ["word", "code", "subject", "text_id", "text_pos", "word_in_exp", "time"]
     rows = [(word, "c", who, 0, n, n, 300) for who in "ab" for n, word in enumerate(["In", "N. Y. --", "NA"])]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "brown_spr.csv")
@@ -265,7 +266,7 @@ def test_brown_words_that_hold_spaces(tmp_path: Path) -> None:
         corpora.load("brown-raw", tmp_path)
 
 
-def test_dundee_first_pass(tmp_path: Path) -> None:
+def test_dundee_first_pass_gaze_durations(tmp_path: Path) -> None:
     """A gaze lasts until the eye leaves; a second visit does not count, nor a first one after a later word."""
     text = "A incomprehensibilities, met (her) twice"
     fixations = [(1, 100, 1), (1, 50, 4), (2, 200, 6), (3, 70, 2), (3, 80, 3), (3, 90, 5), (4, 0, 0), (5, 60, 7)]
@@ -282,7 +283,7 @@ def test_dundee_first_pass(tmp_path: Path) -> None:
         corpora.load("dundee", tmp_path)
 
 
-def test_meco_blanks_and_gaps(tmp_path: Path) -> None:
+def test_meco_blank_words_and_gaps_are_closed(tmp_path: Path) -> None:
     """An empty word, and a number that nobody has, are no words."""
     times = {(who, 1, word): 200.0 + word for who in "ab" for word in (0, 1, 2, 4)}
     meco_frame(times, ["Yksi  talo kissa oli"]).to_csv(tmp_path / "joint_data_trimmed.csv", index=False)
@@ -292,7 +293,7 @@ def test_meco_blanks_and_gaps(tmp_path: Path) -> None:
     assert found.readings["time"].tolist() == [200, 202, 204] * 2
 
 
-def test_meco_as_r_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meco_from_an_r_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyreadr = pytest.importorskip("pyreadr")
     times = made_up(True)
     frame = meco_frame(times)
@@ -309,8 +310,7 @@ def test_meco_as_r_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pd.testing.assert_frame_equal(corpora.load("meco-fi-raw", newer).readings, found.readings)
     with pytest.raises(InputError, match="no rows whose lang is 'tr'"):
         corpora.load("meco-tr-raw", newer)
-    monkeypatch.setitem(__import__("sys").modules, "pyreadr", None)
-    corpora.meco._joint.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyreadr", None)
     with pytest.raises(UnsupportedError, match=r"pip install pyreadr; or in R: load"):
         corpora.load("meco-fi-raw", tmp_path)
 
@@ -319,19 +319,19 @@ def test_meco_as_r_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_an_empty_folder_says_what_to_get(name: str, tmp_path: Path) -> None:
+def test_error_for_an_empty_folder_says_what_to_get(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the folder has no .*, which .* is read from\. (Ask|Get|They are at)"):
         corpora.load(name, tmp_path)
 
 
-def test_missing_columns_and_no_numbers(tmp_path: Path) -> None:
+def test_missing_columns_wrong_numbers_and_encodings_are_refused(tmp_path: Path) -> None:
     brown(tmp_path, made_up(False))
     rows = pd.read_csv(tmp_path / "brown_spr.csv", index_col=0)
     rows.drop(columns="subject").to_csv(tmp_path / "brown_spr.csv")
     with pytest.raises(InputError, match=r"no column 'subject'.*It has: .*text_pos"):
         corpora.load("brown-raw", tmp_path)
     rows.astype({"time": object}).assign(time=["fast", *rows["time"][1:]]).to_csv(tmp_path / "brown_spr.csv")
-    with pytest.raises(InputError, match=r"column 'time' holds what is no number: row 1: 'fast'"):
+    with pytest.raises(InputError, match=r"column 'time' holds values that are not numbers: row 1: 'fast'"):
         corpora.load("brown-raw", tmp_path)
     (tmp_path / "brown_spr.csv").write_bytes("word,subject,text_id,text_pos,time\ncaf\xe9,a,0,0,1\n".encode("latin-1"))
     with pytest.raises(EncodingError, match="brown_spr.csv is not in the encoding"):

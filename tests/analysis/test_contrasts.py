@@ -29,7 +29,7 @@ def words(items: int = 8) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).assign(note="")
 
 
-def test_it_is_a_paired_t_test_of_the_sums():
+def test_contrast_agrees_with_a_paired_t_test_of_the_sums():
     frame = words()
     found = contrast(frame, Design(levels=["odd", "plain"], where={"region": "critical"}))
     kept = frame[frame["region"] == "critical"].assign(surprisal=lambda f: f["surprisal"].astype(float))
@@ -50,7 +50,7 @@ def test_it_is_a_paired_t_test_of_the_sums():
     assert "region critical" in caption(found)
 
 
-def test_several_texts_of_an_item_are_averaged_and_models_kept_apart():
+def test_texts_of_an_item_are_averaged_and_models_are_separate():
     frame = pd.concat([words(3).assign(model=name, surprisal_naive=1) for name in ("a", "b")], ignore_index=True)
     twice = pd.concat([frame, frame.assign(text_id=frame["text_id"] + 100)], ignore_index=True)
     one, two = (contrast(table, Design(levels=["odd", "plain"])) for table in (frame, twice))
@@ -61,7 +61,7 @@ def test_several_texts_of_an_item_are_averaged_and_models_kept_apart():
     assert list(one.summary.columns) == list(SUMMARY)
 
 
-def test_missing_values_leave_an_item_out_with_the_reason():
+def test_items_with_missing_values_are_left_out_with_the_reason():
     frame = words(4)
     frame.loc[1, ["surprisal", "note"]] = ["", "a token crosses the word's boundary"]
     frame.loc[7, ["surprisal", "note"]] = ["inf", "probability zero"]
@@ -74,9 +74,9 @@ def test_missing_values_leave_an_item_out_with_the_reason():
     assert math.isnan(found.summary["p_t"][0]), "one item is no test"
 
 
-def test_rows_without_text_id_need_a_word_on_how():
+def test_several_rows_without_text_id_need_combine():
     frame = words(3).drop(columns=["text_id"]).assign(surprisal=[1.0, 2.0, 3.0] * 6)
-    with pytest.raises(InputError, match="item 0 has 3 rows in condition plain.*--combine sum"):
+    with pytest.raises(InputError, match="item 0 has 3 rows in condition plain.*`combine` is sum"):
         contrast(frame, Design())
     sums = contrast(frame, Design(combine="sum")).items
     means = contrast(frame, Design(combine="mean")).items
@@ -95,14 +95,16 @@ def test_rows_without_text_id_need_a_word_on_how():
         (Design(measures=["word"]), "48 values that are not numbers"),
     ],
 )
-def test_bad_designs(design, message):
+def test_bad_designs_are_refused(design, message):
     with pytest.raises(InputError, match=message):
         contrast(words(), design)
 
 
-def test_three_conditions_need_a_choice():
+def test_three_conditions_need_levels():
     frame = words().assign(condition=lambda f: np.where(f["item"] == 0, "third", f["condition"]))
-    with pytest.raises(InputError, match="holds 3: third; plain; odd. Choose two: --levels third,plain"):
+    with pytest.raises(
+        InputError, match="holds 3: third; plain; odd. Choose two of them as `levels`, for example third,plain"
+    ):
         contrast(frame, Design())
 
 
@@ -115,10 +117,10 @@ def test_every_column_is_documented(column):
 # --- figures -------------------------------------------------------------------------------------------------------
 
 
-def test_along_draws_what_is_asked_for():
+def test_plot_text_draws_the_chosen_texts():
     frame = words(3).assign(surprisal_naive="1.0")
     frame.loc[1, "surprisal"] = ""
-    figure = text_plots.along(frame, texts=["0", "3"], naive=True, unit="bits")
+    figure = text_plots.plot_text(frame, texts=["0", "3"], naive=True, unit="bits")
     assert len(figure.axes) == 2
     first = figure.axes[0]
     assert [label.get_text() for label in first.get_xticklabels()] == ["mark$"] * 3
@@ -129,30 +131,30 @@ def test_along_draws_what_is_asked_for():
     assert first.get_ylabel() == "surprisal (bits)"
 
 
-def test_along_breaks_long_texts_and_shows_models():
+def test_plot_text_breaks_long_texts_and_draws_every_model():
     frame = pd.concat(
         [pd.DataFrame({"text_id": 0, "word": "w", "surprisal": np.arange(40.0), "model": name}) for name in "ab"]
     )
-    figure = text_plots.along(frame)
+    figure = text_plots.plot_text(frame)
     assert [len(axes.get_lines()) for axes in figure.axes] == [2, 2, 2]
     assert figure.axes[2].get_lines()[0].get_ydata().tolist() == [36.0, 37.0, 38.0, 39.0]
 
 
-def test_along_by_group():
-    columns = text_plots.Columns(texts=("item", "condition"))
-    figure = text_plots.along(words(3), columns, ["item=1"])
+def test_plot_text_by_group():
+    columns = text_plots.PlotColumns(texts=("item", "condition"))
+    figure = text_plots.plot_text(words(3), columns, ["item=1"])
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "item = 1, condition = plain", "item = 1, condition = odd",
     ]  # fmt: skip
     with pytest.raises(InputError, match="no text has item = 9; 'item' holds 0; 1; 2"):
-        text_plots.along(words(3), columns, ["item=9"])
+        text_plots.plot_text(words(3), columns, ["item=9"])
     with pytest.raises(OptionError, match="names no column and value"):
-        text_plots.along(words(3), columns, ["item=1,odd"])
-    with pytest.raises(InputError, match="16 texts to draw.*--text 'text_id=0'"):
-        text_plots.along(words(8))
+        text_plots.plot_text(words(3), columns, ["item=1,odd"])
+    with pytest.raises(InputError, match="16 texts to draw.*`texts`, for example 'text_id=0'"):
+        text_plots.plot_text(words(8))
 
 
-def test_regions_by_condition_are_means_of_sums():
+def test_regions_are_means_of_sums_over_texts():
     frame = words()
     figure = text_plots.by_region(frame, "condition", "region")
     axes = figure.axes[0]
@@ -163,7 +165,7 @@ def test_regions_by_condition_are_means_of_sums():
     assert drawn == [pytest.approx([sums[c, "start"], sums[c, "critical"]]) for c in ("plain", "odd")]
 
 
-def test_the_contrast_figure_and_its_files(tmp_path):
+def test_contrast_figure_and_its_files(tmp_path):
     result = contrast(words(), Design(levels=["odd", "plain"]))
     for ending in ("pdf", "png", "svg"):
         path = outputs.check_image(tmp_path / f"x.{ending}")

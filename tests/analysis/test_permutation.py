@@ -11,7 +11,7 @@ from wordprob.analysis import permutation
 
 
 @given(st.lists(st.floats(-10, 10).filter(lambda x: abs(x) > 1e-3), min_size=2, max_size=7))
-def test_exact_p_by_brute_force(values: list[float]) -> None:
+def test_exact_p_agrees_with_enumeration(values: list[float]) -> None:
     flips = [
         abs(sum(s * v for s, v in zip(signs, values, strict=True))) for signs in product((1, -1), repeat=len(values))
     ]
@@ -23,12 +23,12 @@ def test_smallest_p_of_ten_folds() -> None:
     assert permutation.sign_flip_test(np.linspace(1, 2, 10)) == 2 / 1024
 
 
-def test_ties_count() -> None:
+def test_ties_are_counted() -> None:
     assert permutation.sign_flip_test(np.array([0.1, 0.2, 0.3, -0.3])) == 12 / 16
     assert permutation.sign_flip_test(np.array([0.1, 0.2, 0.3, -0.3]), ties=False) == 6 / 16
 
 
-def test_what_the_papers_code_estimates() -> None:
+def test_p_without_ties_agrees_with_the_papers_code() -> None:
     """Half a million sampled flips, ties not counted, one added: near the share of flips strictly beyond."""
     values = np.random.default_rng(6).normal(0.3, 1, 10)
     flips = np.random.default_rng(7).choice((-1, 1), size=(500_000, 10))
@@ -44,7 +44,7 @@ def test_sampled_p_is_near_the_exact_one() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("bh", "fdr_bh"), ("holm", "holm")])
-def test_corrections(ours: str, theirs: str) -> None:
+def test_corrections_agree_with_statsmodels(ours: str, theirs: str) -> None:
     multipletests = pytest.importorskip("statsmodels.stats.multitest").multipletests
     p = np.random.default_rng(2).random(25) ** 3
     np.testing.assert_allclose(permutation.adjust(p, ours), multipletests(p, method=theirs)[1], atol=1e-14)

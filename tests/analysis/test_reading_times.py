@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 
 from wordprob.analysis import folds, regression, report
-from wordprob.analysis.reading_times import ALL_MODELS, Dataset, Protocol, Result, analyse, size_of
+from wordprob.analysis.reading_times import (
+    ALL_MODELS,
+    Dataset,
+    ReadingTimesProtocol,
+    ReadingTimesResult,
+    analyse,
+    size_of,
+)
 from wordprob.analysis.tables import read_table
 from wordprob.errors import InputError, OptionError
 
@@ -15,6 +22,15 @@ R = Path(__file__).parent / "r"
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "paper_reading_times"
 CORPORA = ("brown", "natural_stories", "provo")
 MODELS = ("gpt2-small", "pythia-70m", "pythia-14b")
+
+# Tolerances. Everything is float64, with a rounding of 1.1e-16. Least squares by QR multiplies it by the number of
+# columns, at most 17, and by their condition when all are scaled to one length (QR does not depend on units), at most
+# 70 on these tables: 17 × 70 × 1.1e-16 = 1.3e-13, relative to the largest coefficient, in any order of sums.
+LLH_TOLERANCE = 1e-11
+"""Nats. Δ is a difference of two log-likelihoods of about 6 nats each: 2 × 6 × 1.3e-13 = 1.6e-12."""
+
+COEFFICIENT_TOLERANCE = 1e-8
+"""Relative. The smallest coefficient is 45,000 times smaller than the largest: 4.5e4 × 1.3e-13 = 6e-9."""
 
 paper = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/paper_reading_times is absent")
 
@@ -25,28 +41,28 @@ def small() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def result(small: pd.DataFrame) -> Result:
+def result(small: pd.DataFrame) -> ReadingTimesResult:
     return analyse([Dataset("small", "made-up", small)])
 
 
-def test_folds_agree_with_r(result: Result) -> None:
+def test_fold_values_agree_with_r(result: ReadingTimesResult) -> None:
     expected = pd.read_csv(R / "expected_folds.tsv", sep="\t")
-    found = result.folds.sort_values(["estimate", "fold"]).reset_index(drop=True)
-    assert found["n"].tolist() == expected["n"].tolist()
-    np.testing.assert_allclose(found["delta_llh"], expected["delta_llh"], rtol=0, atol=1e-11)
+    computed = result.folds.sort_values(["estimate", "fold"]).reset_index(drop=True)
+    assert computed["n"].tolist() == expected["n"].tolist()
+    np.testing.assert_allclose(computed["delta_llh"], expected["delta_llh"], rtol=0, atol=LLH_TOLERANCE)
 
 
-def test_coefficients_agree_with_r(result: Result) -> None:
+def test_coefficients_agree_with_r(result: ReadingTimesResult) -> None:
     expected = pd.read_csv(R / "expected_coefficients.tsv", sep="\t")
     # R names the naive columns, wordprob lets 'surprisal' stand for the estimate.
     expected["term"] = expected["term"].str.replace("surprisal_naive", "surprisal").replace("(Intercept)", "Intercept")
     both = result.coefficients.merge(expected, on=["regression", "term"], suffixes=("", "_r"))
     assert len(both) == len(expected) == len(result.coefficients)
     for column in ("estimate", "std_error", "t", "p"):
-        np.testing.assert_allclose(both[column], both[f"{column}_r"], rtol=1e-8)
+        np.testing.assert_allclose(both[column], both[f"{column}_r"], rtol=COEFFICIENT_TOLERANCE)
 
 
-def test_against_statsmodels(small: pd.DataFrame) -> None:
+def test_fold_values_agree_with_statsmodels(small: pd.DataFrame) -> None:
     sm = pytest.importorskip("statsmodels.formula.api")
     frame = small.replace("", np.nan).assign(**{
         name: pd.to_numeric(small[name]) for name in ("time", "word_len", "freq", "surprisal")
@@ -55,7 +71,7 @@ def test_against_statsmodels(small: pd.DataFrame) -> None:
     fold = np.arange(len(frame)) % 4 + 1
     found = analyse(
         [Dataset("small", "m", frame.drop(columns="surprisal_naive"), fold)],
-        Protocol("time ~ word_len*freq", "surprisal"),
+        ReadingTimesProtocol("time ~ word_len*freq", "surprisal"),
     )
     for k, row in found.folds.set_index("fold").iterrows():
         llh = []
@@ -64,17 +80,17 @@ def test_against_statsmodels(small: pd.DataFrame) -> None:
             variance = float(np.mean(fit.resid**2))
             error = frame.loc[fold == k, "time"] - fit.predict(frame[fold == k])
             llh.append(np.mean(-0.5 * np.log(2 * np.pi * variance) - error**2 / (2 * variance)))
-        assert row["delta_llh"] == pytest.approx(llh[1] - llh[0], abs=1e-11)
+        assert row["delta_llh"] == pytest.approx(llh[1] - llh[0], abs=LLH_TOLERANCE)
 
 
 @pytest.fixture(scope="module")
-def published() -> Result:
+def published() -> ReadingTimesResult:
     datasets = []
     for model in MODELS:
         for corpus in CORPORA:
             frame = read_table(SHARED / "merged" / f"{corpus}-{model}.tsv")
             frame = frame.rename(columns=lambda name: name.replace("surprisal_buggy", "surprisal_naive"))
-            fold = folds.given(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
+            fold = folds.look_up(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
             datasets.append(Dataset(corpus, model, frame, fold))
     return analyse(datasets)
 
@@ -82,18 +98,18 @@ def published() -> Result:
 @paper
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_published_fold(published: Result, corpus: str, model: str) -> None:
+def test_fold_values_agree_with_the_published_ones(published: ReadingTimesResult, corpus: str, model: str) -> None:
     theirs = pd.read_csv(SHARED / "delta_llh" / f"llh-{corpus}-{model}.tsv", sep="\t")
     theirs = theirs[theirs["predictor_type"] == 1]
     ours = published.folds[(published.folds["corpus"] == corpus) & (published.folds["model"] == model)]
     for estimate, name in (("corrected", "surprisal"), ("naive", "surprisal_buggy")):
         expected = theirs[theirs["name"] == name].head(10)["diff_empty"].to_numpy()
         found = ours[ours["estimate"] == estimate].sort_values("fold")["delta_llh"].to_numpy()
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=LLH_TOLERANCE)
 
 
 @paper
-def test_the_papers_table(published: Result) -> None:
+def test_table_agrees_with_the_paper(published: ReadingTimesResult) -> None:
     table = report.reading_times_markdown(published)
     small = next(line for line in table.splitlines() if line.startswith("| gpt2-small"))
     cells = [cell.strip().rstrip("*") for cell in small.split("|")[2:-1]]
@@ -102,21 +118,21 @@ def test_the_papers_table(published: Result) -> None:
 
 @paper
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_drawn_folds_are_the_papers(corpus: str) -> None:
+def test_drawn_folds_agree_with_the_paper(corpus: str) -> None:
     frame = read_table(SHARED / "merged" / f"{corpus}-gpt2-small.tsv")
     needed = [f"{at}{name}" for at in regression.positions(3) for name in ("word_len", "freq")] + ["time"]
     complete = (frame[needed] != "").all(axis=1).to_numpy()
-    given = folds.given(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
+    given = folds.look_up(frame, read_table(SHARED / "folds" / f"{corpus}.tsv"), corpus)
     assert folds.draw(complete, 10, 42).tolist() == given.tolist()
 
 
-def test_sample_is_that_of_r() -> None:
+def test_sample_agrees_with_r() -> None:
     # R 4.2.2: set.seed(42); sample(10)   and   set.seed(1); sample(5)
     assert (folds.r_sample(10, 42) + 1).tolist() == [1, 5, 10, 8, 2, 4, 6, 9, 7, 3]
     assert (folds.r_sample(5, 1) + 1).tolist() == [1, 4, 3, 5, 2]
 
 
-def test_spillover_is_looked_up_by_position(small: pd.DataFrame) -> None:
+def test_earlier_words_are_found_by_position(small: pd.DataFrame) -> None:
     """A row left out must not move the words before it closer."""
     whole = analyse([Dataset("small", "m", small)])
     assert whole.provenance["datasets"][0]["rows"] == 240
@@ -126,7 +142,7 @@ def test_spillover_is_looked_up_by_position(small: pd.DataFrame) -> None:
     assert 12 <= lost <= 16, "the word itself and the three after it, in four texts, some of them incomplete anyway"
 
 
-def test_aggregate_counts_a_fold_once(small: pd.DataFrame) -> None:
+def test_all_models_together_count_a_fold_once(small: pd.DataFrame) -> None:
     """Three copies of one model are no more evidence than one."""
     found = analyse([Dataset("small", name, small) for name in ("a", "b", "c")]).summary.set_index(
         ["model", "contrast"]
@@ -138,7 +154,7 @@ def test_aggregate_counts_a_fold_once(small: pd.DataFrame) -> None:
         assert together["p_pairs"] <= together["p"]
 
 
-def test_probability_zero_is_missing(small: pd.DataFrame) -> None:
+def test_infinite_surprisal_counts_as_missing(small: pd.DataFrame) -> None:
     surprisal = small["surprisal"].mask(small["word_id"] == "40", "inf")
     found = analyse([Dataset("small", "m", small.assign(surprisal=surprisal))])
     assert np.isfinite(found.folds["delta_llh"]).all()
@@ -146,14 +162,14 @@ def test_probability_zero_is_missing(small: pd.DataFrame) -> None:
     assert found.provenance["datasets"][0]["used"] < whole.provenance["datasets"][0]["used"]
 
 
-def test_naive_only(small: pd.DataFrame) -> None:
+def test_table_with_the_naive_estimate_only(small: pd.DataFrame) -> None:
     found = analyse([Dataset("small", "m", small.drop(columns="surprisal"))])
     assert set(found.summary["contrast"]) == {"naive - baseline"}
     assert "corrected" not in set(found.folds["estimate"])
     assert report.reading_times_markdown(found).startswith("| Model | Small: Buggy |\n")
 
 
-def test_sizes() -> None:
+def test_model_sizes_from_names() -> None:
     assert [size_of(name) for name in ("gpt2-small", "pythia-1.4b", "pythia-14b", "smollm2-135m", "exact:bow")] == [
         124, 1400, 1400, 135, None
     ]  # fmt: skip
@@ -162,44 +178,44 @@ def test_sizes() -> None:
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
-def test_missing_column_is_named(small: pd.DataFrame) -> None:
+def test_missing_column_is_named_in_the_error(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"no column 'freq'.*It has: text_id, word_id"):
         analyse([Dataset("small", "m", small.drop(columns="freq"))])
 
 
-def test_no_surprisals(small: pd.DataFrame) -> None:
+def test_table_without_surprisals_is_refused(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="no surprisals"):
         Dataset("small", "m", small.drop(columns=["surprisal", "surprisal_naive"]))
 
 
-def test_constant_times(small: pd.DataFrame) -> None:
+def test_constant_times_are_refused(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="are 250; there is nothing to predict"):
         Dataset("small", "m", small.assign(time="250"))
 
 
-def test_times_that_are_not_numbers(small: pd.DataFrame) -> None:
+def test_times_that_are_not_numbers_are_listed(small: pd.DataFrame) -> None:
     times = small["time"].mask(small.index == 3, "fast")
     with pytest.raises(InputError, match="row 4: 'fast'"):
         Dataset("small", "m", small.assign(time=times))
 
 
-def test_too_few_rows_for_the_parameters(small: pd.DataFrame) -> None:
+def test_too_few_rows_for_the_parameters_are_refused(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"fold 1: \d+ rows to train on are too few for 13 parameters"):
-        analyse([Dataset("small", "m", small.head(16))], Protocol(folds=2))
+        analyse([Dataset("small", "m", small.head(16))], ReadingTimesProtocol(folds=2))
 
 
-def test_constant_predictor(small: pd.DataFrame) -> None:
+def test_constant_predictor_is_refused(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"say already: word_len"):
         analyse([Dataset("small", "m", small.assign(word_len="4"))])
 
 
 def test_rows_of_participants_are_refused(small: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="--participant"):
+    with pytest.raises(InputError, match="`participant`"):
         analyse([Dataset("small", "m", pd.concat([small, small]))])
 
 
-def test_formulas_may_transform(small: pd.DataFrame) -> None:
-    protocol = Protocol("log(time) ~ word_len + freq", "surprisal + prev_surprisal")
+def test_formulas_may_transform_variables(small: pd.DataFrame) -> None:
+    protocol = ReadingTimesProtocol("log(time) ~ word_len + freq", "surprisal + prev_surprisal")
     found = analyse([Dataset("small", "m", small)], protocol)
     assert set(found.coefficients["term"]) == {"Intercept", "word_len", "freq", "surprisal", "prev_surprisal"}
     times = small["time"].mask(small["word_id"] == "12", "0")
@@ -207,11 +223,11 @@ def test_formulas_may_transform(small: pd.DataFrame) -> None:
         analyse([Dataset("small", "m", small.assign(time=times))], protocol)
 
 
-def test_lines_join_families(small: pd.DataFrame) -> None:
+def test_figure_joins_models_of_one_family(small: pd.DataFrame) -> None:
     from wordprob.analysis import plots
 
     models = ("a-10m", "b-15m", "a-20m")
-    protocol = Protocol("time ~ word_len", "surprisal")
+    protocol = ReadingTimesProtocol("time ~ word_len", "surprisal")
     axes = plots.reading_times(analyse([Dataset("small", model, small) for model in models], protocol)).axes[0]
     assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [2, 1, 2, 1], "both estimates, two families"
     unknown = [Dataset("small", model, small) for model in ("a-one", "a-two")]
@@ -219,11 +235,11 @@ def test_lines_join_families(small: pd.DataFrame) -> None:
     assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [1, 1, 1, 1], "no order, no line"
 
 
-def test_names_that_would_overlap(small: pd.DataFrame) -> None:
+def test_figure_names_families_where_names_of_models_would_overlap(small: pd.DataFrame) -> None:
     """Eleven models, two of nearly one size, in five corpora: families are named instead, and panels wrap."""
     from wordprob.analysis import plots
 
-    protocol = Protocol("time ~ word_len", "surprisal", folds=3)
+    protocol = ReadingTimesProtocol("time ~ word_len", "surprisal", folds=3)
     datasets = [Dataset(f"c{n}", model, small) for n in range(5) for model in ("a-100m", "b-101m", "a-9b")]
     figure = plots.reading_times(analyse(datasets, protocol))
     assert len(figure.axes) == 5
@@ -232,36 +248,36 @@ def test_names_that_would_overlap(small: pd.DataFrame) -> None:
         assert not [label for label in axes.get_xticklabels() if "b-101m" in label.get_text()]
 
 
-def test_bad_formulas() -> None:
+def test_bad_formulas_are_refused() -> None:
     with pytest.raises(OptionError, match="is not a formula"):
-        Protocol(baseline="time ~ word_len +* freq")
+        ReadingTimesProtocol(baseline="time ~ word_len +* freq")
     with pytest.raises(OptionError, match="does not say what to predict"):
-        Protocol(baseline="word_len * freq")
+        ReadingTimesProtocol(baseline="word_len * freq")
 
 
-def test_no_complete_row_says_why(small: pd.DataFrame) -> None:
+def test_error_without_complete_rows_names_the_missing_variables(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"all of the values that are needed: freq is missing on 3 of 3 rows; "):
         analyse([Dataset("small", "m", small.head(3).assign(freq=""))])
 
 
-def test_what_is_missing_is_counted(result: Result, small: pd.DataFrame) -> None:
+def test_missing_values_are_counted_by_variable(result: ReadingTimesResult, small: pd.DataFrame) -> None:
     [about] = result.provenance["datasets"]
     assert about["missing"]["freq"] == int((small["freq"] == "").sum())
     unknown = int((small["word_len"] == "").sum())
     assert about["missing"]["prev3_word_len"] == 3 * small["text_id"].nunique() + unknown
 
 
-def test_given_twice(small: pd.DataFrame) -> None:
+def test_same_corpus_and_model_twice_is_refused(small: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="given twice: small with m"):
         analyse([Dataset("small", "m", small), Dataset("small", "m", small)])
 
 
-def test_folds_for_other_data(small: pd.DataFrame) -> None:
+def test_folds_of_other_data_are_refused(small: pd.DataFrame) -> None:
     table = pd.DataFrame({"text_id": ["9"], "word_id": ["3"], "fold": ["1"]})
     with pytest.raises(InputError, match=r"not for this data.*text 9 word 3"):
-        folds.given(small, table, "folds.tsv")
+        folds.look_up(small, table, "folds.tsv")
 
 
-def test_unknown_correction() -> None:
+def test_unknown_correction_is_refused() -> None:
     with pytest.raises(OptionError, match="bh, holm, none"):
-        Protocol(correction="bonferoni")
+        ReadingTimesProtocol(correction="bonferoni")

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordprob.analysis import report, texts, word_lengths
-from wordprob.analysis import word_types as types_of_words
+from wordprob.analysis import report, texts, word_lengths, word_types
 from wordprob.analysis.word_lengths import Correlations, WordLengthSettings, aggregate, analyse
 from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
@@ -35,8 +34,8 @@ def write(frame: pd.DataFrame, path: Path, model: str = "m-10m", unit: str = "na
     return path
 
 
-def test_sums_by_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types_of_words, "BATCH", 700)
+def test_sums_agree_with_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_types, "BATCH_ROWS", 700)
     frame = made_up()
     frame.loc[5, "surprisal"] = math.nan
     frame.loc[6, "surprisal"] = math.inf
@@ -59,7 +58,7 @@ def test_sums_by_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl"])
-def test_every_format_gives_the_same(tmp_path: Path, ending: str) -> None:
+def test_every_format_gives_the_same_sums(tmp_path: Path, ending: str) -> None:
     frame = made_up(500)
     path = tmp_path / f"m-10m.{ending}"
     if ending == "jsonl":
@@ -70,7 +69,7 @@ def test_every_format_gives_the_same(tmp_path: Path, ending: str) -> None:
     pd.testing.assert_frame_equal(aggregate([path], WordFilter())["m-10m"].table(), parquet)
 
 
-def test_bits_and_nats_are_brought_together(tmp_path: Path) -> None:
+def test_bits_and_nats_are_converted_to_one_unit(tmp_path: Path) -> None:
     frame = made_up(1000)
     bits = frame.assign(**{name: frame[name] / math.log(2) for name in ("surprisal", "surprisal_naive")})
     paths = [write(frame, tmp_path / "a.parquet"), write(bits, tmp_path / "b.parquet", unit="bits")]
@@ -78,7 +77,7 @@ def test_bits_and_nats_are_brought_together(tmp_path: Path) -> None:
     np.testing.assert_allclose(both["corrected"], 2 * one["corrected"])
 
 
-def test_which_words() -> None:
+def test_word_filter() -> None:
     assert [WordFilter().type_of(word) for word in ("The", "mark,", "naïve", "1900")] == ["the", None, "naïve", None]
     assert [WordFilter("all", "as-is").type_of(word) for word in ("The", "mark,")] == ["The", "mark,"]
     sums = TypeSums(WordFilter(min_count=3))
@@ -86,7 +85,7 @@ def test_which_words() -> None:
     assert sums.table()["word"].tolist() == ["a"]
 
 
-def test_frequencies_ignore_the_punctuation_around() -> None:
+def test_counting_ignores_punctuation_around_words() -> None:
     assert count_words(["The mark, the (mark) 1900."], WordFilter()) == Counter({"the": 2, "mark": 2})
 
 
@@ -120,7 +119,7 @@ def test_correlations_agree_with_scipy(types: TypeSums) -> None:
         assert row.spearman_low < row.spearman < row.spearman_high
 
 
-def test_a_resample_is_correlated_as_if_written_out() -> None:
+def test_weighted_correlations_agree_with_repeated_rows() -> None:
     stats = pytest.importorskip("scipy.stats")
     random = np.random.default_rng(4)
     x, y = random.integers(0, 9, 80).astype(float), random.normal(size=80).round(1)
@@ -132,7 +131,7 @@ def test_a_resample_is_correlated_as_if_written_out() -> None:
         assert found[1, 0] == pytest.approx(stats.pearsonr(x[rows], y[rows]).statistic, abs=1e-12)
 
 
-def test_changes_are_paired(types: TypeSums) -> None:
+def test_changes_are_compared_within_resamples(types: TypeSums) -> None:
     """The correction here is noise on every word: its effect is far better known than the correlations themselves."""
     found = analyse({"m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=200)).correlations.set_index(
         ["predictor", "estimate"]
@@ -145,7 +144,7 @@ def test_changes_are_paired(types: TypeSums) -> None:
         assert 0 < width < 0.3 * (corrected[f"{kind}_high"] - corrected[f"{kind}_low"])
 
 
-def test_separate_frequencies(types: TypeSums) -> None:
+def test_frequencies_from_another_part_of_the_corpus(types: TypeSums) -> None:
     words = types.table()["word"].tolist()
     costs = {word: float(len(word)) for word in words[:200]}
     found = analyse(
@@ -156,7 +155,7 @@ def test_separate_frequencies(types: TypeSums) -> None:
     assert zipf["spearman"] == pytest.approx(1.0)
 
 
-def test_files(types: TypeSums) -> None:
+def test_result_files(types: TypeSums) -> None:
     result = analyse({"a-10m": types, "b-20m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=5))
     files = report.word_lengths_files(result)
     assert set(files) == set(report.WORD_LENGTHS_FILES)
@@ -170,7 +169,7 @@ def test_files(types: TypeSums) -> None:
 
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "parquet", "txt.gz", "hub"])
-def test_texts_from_anywhere(tmp_path: Path, kind: str) -> None:
+def test_texts_from_every_kind_of_source(tmp_path: Path, kind: str) -> None:
     rows = ["She saw the mark.", "", "NA"]
     path = tmp_path / f"corpus.{kind}"
     source = str(path)
@@ -201,7 +200,7 @@ def test_texts_from_anywhere(tmp_path: Path, kind: str) -> None:
         ("a.txt", "\n \n", "holds no text"),
     ],
 )
-def test_bad_texts(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_bad_texts_are_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         texts.check(str(tmp_path / name))
@@ -210,14 +209,14 @@ def test_bad_texts(tmp_path: Path, name: str, content: str, message: str) -> Non
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
-def test_missing_columns(tmp_path: Path) -> None:
+def test_missing_columns_are_named(tmp_path: Path) -> None:
     path = write(made_up(10).drop(columns="surprisal_naive"), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"no column 'surprisal_naive'.*It has: word, surprisal"):
         aggregate([path], WordFilter())
 
 
 @pytest.mark.parametrize("name", ["bad.tsv", "bad.parquet"])
-def test_surprisals_that_are_no_numbers(tmp_path: Path, name: str) -> None:
+def test_surprisals_that_are_not_numbers_are_refused(tmp_path: Path, name: str) -> None:
     path, frame = tmp_path / name, made_up(3).astype(object)
     frame.loc[1, "surprisal"] = "high"
     if name.endswith("tsv"):
@@ -228,13 +227,13 @@ def test_surprisals_that_are_no_numbers(tmp_path: Path, name: str) -> None:
         aggregate([path], WordFilter())
 
 
-def test_too_few_types() -> None:
-    with pytest.raises(InputError, match="--min-count"):
+def test_too_few_types_are_refused() -> None:
+    with pytest.raises(InputError, match="`min_count`"):
         analyse({"m": TypeSums(WordFilter())}, WordLengthSettings())
 
 
-def test_unknown_filters() -> None:
+def test_unknown_filters_are_refused() -> None:
     with pytest.raises(OptionError, match="alphabetic or all"):
         WordFilter(keep="letters")
-    with pytest.raises(OptionError, match="minimum count of 0"):
+    with pytest.raises(OptionError, match="`min_count` is 0"):
         WordFilter(min_count=0)

@@ -1,8 +1,9 @@
-"""Studies, contrasts and figures: tables in, results out.
+"""Analyses and figures of scored words: tables in, results out. Nothing here imports a model.
 
-Nothing here knows a model. :mod:`~wordprob.analysis.reading_times` asks how well surprisal predicts reading times,
-:mod:`~wordprob.analysis.word_lengths` how well it predicts the lengths of words; both take tables of scored words and
-return a frozen ``Result``, which :mod:`~wordprob.analysis.report` writes and :mod:`~wordprob.analysis.plots` draws.
-:mod:`~wordprob.analysis.contrasts` compares two conditions by item; :mod:`~wordprob.analysis.text_plots` draws that and
-surprisal along a text or by region.
+The statistics of the two studies are in :mod:`~wordprob.analysis.reading_times` (how well surprisal predicts reading
+times) and :mod:`~wordprob.analysis.word_lengths` (how well it predicts the lengths of words). Both take tables of
+scored words and return a frozen result, which :mod:`~wordprob.analysis.report` writes and
+:mod:`~wordprob.analysis.plots` draws; :mod:`wordprob.studies` goes from texts to such a result.
+:mod:`~wordprob.analysis.contrasts` compares two conditions by item, and :mod:`~wordprob.analysis.text_plots` draws
+contrasts, and surprisal word by word or by region.
 """

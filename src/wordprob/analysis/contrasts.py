@@ -23,12 +23,12 @@ from wordprob.errors import InputError, OptionError, did_you_mean, listing
 SUMMARY: dict[str, str] = {
     "model": "which model, where there are several",
     "measure": "the column compared",
-    "contrast": "which condition less which",
+    "contrast": "the first condition minus the second",
     "n_items": "items that have both",
     "n_missing": "items left out; the table of items says why",
     "mean_first": "mean of the first condition",
     "mean_second": "mean of the second",
-    "difference": "mean difference, first less second",
+    "difference": "mean difference, first minus second",
     "sd": "standard deviation of the differences",
     "se": "standard error of their mean",
     "ci_low": "95 % interval of the mean difference (Student's t)",
@@ -51,11 +51,12 @@ class Design:
     Attributes
     ----------
     item, condition
-        The columns that say so.
+        The columns of the items and of the conditions.
     levels
-        Two conditions; the difference is the first less the second. By default the two there are, as they first occur.
+        Two conditions; the difference is the first minus the second. By default the two that there are, in the order
+        in which they first occur.
     where
-        Rows that count: the value each of these columns must have.
+        Rows that count: the value that each of these columns must have.
     measures
         The columns compared; ``surprisal`` and, if there, ``surprisal_naive`` by default.
     combine
@@ -71,7 +72,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Result:
+class ContrastResult:
     """A contrast: a row for each item, and a row for each test."""
 
     items: pd.DataFrame
@@ -86,7 +87,7 @@ class Result:
         return f"{self.condition}_{self.levels[0]}", f"{self.condition}_{self.levels[1]}"
 
 
-def contrast(frame: pd.DataFrame, design: Design, source: str = "the table") -> Result:
+def contrast(frame: pd.DataFrame, design: Design, source: str = "the table") -> ContrastResult:
     """Compare two conditions by item.
 
     Parameters
@@ -102,76 +103,89 @@ def contrast(frame: pd.DataFrame, design: Design, source: str = "the table") -> 
     Examples
     --------
     >>> rows = [(1, "a", 3.0), (1, "b", 1.0), (2, "a", 5.0), (2, "b", 4.0), (3, "a", 4.0), (3, "b", 1.0)]
-    >>> found = contrast(pd.DataFrame(rows, columns=["item", "condition", "surprisal"]), Design())
-    >>> found.summary[["contrast", "n_items", "difference", "p_permutation"]].values.tolist()
+    >>> result = contrast(pd.DataFrame(rows, columns=["item", "condition", "surprisal"]), Design())
+    >>> result.summary[["contrast", "n_items", "difference", "p_permutation"]].values.tolist()
     [['a - b', 3, 2.0, 0.25]]
     """
     measures = _measures(frame, design, source)
-    chosen = _filtered(frame, design, source)
-    levels = _levels(chosen, design, source)
-    chosen = chosen[chosen[design.condition].isin(levels)]
-    tables = list(_tables(chosen, measures, design, levels, source))
+    rows = _filtered(frame, design, source)
+    levels = _levels(rows, design, source)
+    rows = rows[rows[design.condition].isin(levels)]
+    tables = list(_item_tables(rows, measures, design, levels, source))
     tests = [{**names, **_test(table, levels)} for names, table in tables]
     items = pd.concat([table.assign(**names) for names, table in tables], ignore_index=True)
-    about = {"item": design.item, "condition": design.condition, "levels": list(levels), "where": dict(design.where)}
-    result = Result(items, pd.DataFrame(tests), levels, design.condition, about)
+    provenance = {
+        "item": design.item,
+        "condition": design.condition,
+        "levels": list(levels),
+        "where": dict(design.where),
+    }
+    result = ContrastResult(items, pd.DataFrame(tests), levels, design.condition, provenance)
     first, second = result.columns
-    order = [*tables[0][0], design.item, first, second, "difference", "note"]
+    name_columns = list(tables[0][0])
+    order = [*name_columns, design.item, first, second, "difference", "note"]
     return replace(result, items=items.rename(columns={"first": first, "second": second})[order])
 
 
-def _tables(
+def _item_tables(
     frame: pd.DataFrame, measures: Sequence[str], design: Design, levels: tuple[str, str], source: str
 ) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """Yield the table of items for each measure and, where there are several, each model."""
-    models = dict.fromkeys(frame["model"]) if "model" in frame.columns else (None,)
+    """Yield a table of items for each measure and, where there are several, each model; each with their names."""
     for measure in measures:
-        valued = frame.assign(value=numbers(frame, measure, source))
-        for model in models:
-            rows = valued if model is None else valued[valued["model"] == model]
-            named = {"measure": measure} if model is None else {"model": str(model), "measure": measure}
-            yield named, _by_item(rows, design, levels, source)
+        rows = frame.assign(value=numbers(frame, measure, source))
+        if "model" not in frame.columns:
+            yield {"measure": measure}, _by_item(rows, design, levels, source)
+            continue
+        for model in dict.fromkeys(frame["model"]):
+            names = {"model": str(model), "measure": measure}
+            yield names, _by_item(rows[rows["model"] == model], design, levels, source)
 
 
-# --- the door ------------------------------------------------------------------------------------------------------
+# --- which rows and conditions ---------------------------------------------------------------------------------------
 
 
 def _measures(frame: pd.DataFrame, design: Design, source: str) -> list[str]:
     if design.combine not in (None, *COMBINE):
-        raise OptionError(f"'{design.combine}' combines nothing; use {' or '.join(COMBINE)}.")
-    usual = ["surprisal", *(name for name in ("surprisal_naive",) if name in frame.columns)]
+        raise OptionError(f"`combine` is '{design.combine}'; it must be {' or '.join(COMBINE)}.")
+    usual = ["surprisal"]
+    if "surprisal_naive" in frame.columns:
+        usual.append("surprisal_naive")
     measures = list(design.measures) or usual
     require(frame, [design.item, design.condition, *design.where, *measures], source)
     return measures
 
 
 def _filtered(frame: pd.DataFrame, design: Design, source: str) -> pd.DataFrame:
-    frame = frame.assign(**{name: frame[name].astype(str) for name in (design.item, design.condition, *design.where)})
+    """Return the rows that count, with names of items and conditions as text."""
+    names = (design.item, design.condition, *design.where)
+    frame = frame.assign(**{name: frame[name].astype(str) for name in names})
     for column, value in design.where.items():
-        there = list(dict.fromkeys(frame[column]))
+        values = list(dict.fromkeys(frame[column]))
         frame = frame[frame[column] == value]
         if frame.empty:
-            hint = did_you_mean(value, there)
-            near = "" if hint.startswith("Known") else f" {hint}"
+            hint = did_you_mean(value, values)
+            similar = "" if hint.startswith("Known") else f" {hint}"
             raise InputError(
-                f"{source}: no row has '{value}' in column '{column}'.{near} It holds: {listing(there, 12)}."
+                f"{source}: no row has '{value}' in column '{column}'.{similar} It holds: {listing(values, 12)}."
             )
     return frame
 
 
 def _levels(frame: pd.DataFrame, design: Design, source: str) -> tuple[str, str]:
-    there = list(dict.fromkeys(frame[design.condition]))
-    chosen = list(design.levels) or there
+    """Return the two conditions that are compared."""
+    conditions = list(dict.fromkeys(frame[design.condition]))
+    chosen = list(design.levels) or conditions
     if len(chosen) != 2 or chosen[0] == chosen[1]:
+        example = ",".join((conditions * 2)[:2])
         raise InputError(
-            f"{source}: a contrast is of two conditions, but column '{design.condition}' holds {len(there)}: "
-            f"{listing(there, 12)}. Choose two: --levels {','.join((there * 2)[:2])}"
+            f"{source}: a contrast is of two conditions, but column '{design.condition}' holds {len(conditions)}: "
+            f"{listing(conditions, 12)}. Choose two of them as `levels`, for example {example}"
         )
     for level in chosen:
-        if level not in there:
+        if level not in conditions:
             raise InputError(
                 f"{source}: no condition is called '{level}' in column '{design.condition}'. It holds: "
-                f"{listing(there, 12)}."
+                f"{listing(conditions, 12)}."
             )
     return chosen[0], chosen[1]
 
@@ -181,36 +195,43 @@ def _levels(frame: pd.DataFrame, design: Design, source: str) -> tuple[str, str]
 
 def _by_item(rows: pd.DataFrame, design: Design, levels: tuple[str, str], source: str) -> pd.DataFrame:
     """Return a row for each item: both conditions, their difference, and why one is missing."""
-    cells = {
-        key: _cell(part, design, source) for key, part in rows.groupby([design.item, design.condition], sort=False)
-    }
-    found = []
+    groups = rows.groupby([design.item, design.condition], sort=False)
+    cells = {key: _cell(cell_rows, design, source) for key, cell_rows in groups}
+    items = []
     for item in dict.fromkeys(rows[design.item]):
         pair = [cells.get((item, level), (math.nan, f"no row in condition {level}")) for level in levels]
-        notes = "; ".join(dict.fromkeys(note for _, note in pair if note))
-        (first, _), (second, _) = pair
-        found.append((item, first, second, first - second, notes))
-    return pd.DataFrame(found, columns=[design.item, "first", "second", "difference", "note"])
+        (first, first_note), (second, second_note) = pair
+        notes = dict.fromkeys(note for note in (first_note, second_note) if note)  # each once, in order
+        items.append((item, first, second, first - second, "; ".join(notes)))
+    return pd.DataFrame(items, columns=[design.item, "first", "second", "difference", "note"])
 
 
-def _cell(part: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
-    """Return the value of an item in a condition, or why it has none."""
-    if "text_id" in part.columns:
-        sums = part.groupby("text_id", sort=False)["value"].agg(lambda values: values.to_numpy().sum())
-        value = float(sums.to_numpy().mean())
-    elif len(part) > 1 and design.combine is None:
-        item, condition = part[design.item].iloc[0], part[design.condition].iloc[0]
-        raise InputError(
-            f"{source}: item {item} has {len(part)} rows in condition {condition}. Choose a region with --region, or "
-            "say what several rows mean: --combine sum (words of one text) or --combine mean (several texts)."
-        )
-    else:
-        value = float(part["value"].sum(skipna=False) if design.combine != "mean" else part["value"].mean(skipna=False))
+def _cell(rows: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
+    """Return the value of an item in a condition, or NaN and why it has none."""
+    value = _combined(rows, design, source)
     if math.isfinite(value):
         return value, ""
-    lost = part.loc[~np.isfinite(part["value"].to_numpy())]
-    reasons = [str(note) for note in lost.get("note", pd.Series(dtype=str)) if note and str(note) != "nan"]
+    without_value = rows.loc[~np.isfinite(rows["value"].to_numpy())]
+    notes = without_value.get("note", pd.Series(dtype=str))
+    reasons = [str(note) for note in notes if note and str(note) != "nan"]
     return math.nan, "; ".join(dict.fromkeys(reasons)) or "no value"
+
+
+def _combined(rows: pd.DataFrame, design: Design, source: str) -> float:
+    """Return the rows of an item and condition as one number: sums over texts, averaged."""
+    if "text_id" in rows.columns:
+        sums = rows.groupby("text_id", sort=False)["value"].agg(lambda values: values.to_numpy().sum())
+        return float(sums.to_numpy().mean())
+    if len(rows) > 1 and design.combine is None:
+        item = rows[design.item].iloc[0]
+        condition = rows[design.condition].iloc[0]
+        raise InputError(
+            f"{source}: item {item} has {len(rows)} rows in condition {condition}. Choose a region, or specify what "
+            "several rows mean: `combine` is sum (words of one text) or mean (several texts)."
+        )
+    if design.combine == "mean":
+        return float(rows["value"].mean(skipna=False))
+    return float(rows["value"].sum(skipna=False))
 
 
 # --- tests ---------------------------------------------------------------------------------------------------------
@@ -219,11 +240,11 @@ def _cell(part: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
 def _test(items: pd.DataFrame, levels: tuple[str, str]) -> dict[str, Any]:
     known = items[np.isfinite(items["difference"].to_numpy(dtype=np.float64))]
     differences = known["difference"].to_numpy(dtype=np.float64)
-    n = len(differences)
+    n_items = len(differences)
     return {
         "contrast": f"{levels[0]} - {levels[1]}",
-        "n_items": n,
-        "n_missing": len(items) - n,
+        "n_items": n_items,
+        "n_missing": len(items) - n_items,
         "mean_first": known["first"].mean(),
         "mean_second": known["second"].mean(),
         **paired(differences),
@@ -231,19 +252,19 @@ def _test(items: pd.DataFrame, levels: tuple[str, str]) -> dict[str, Any]:
 
 
 def paired(differences: Floats) -> dict[str, float]:
-    """Return mean, spread, interval and tests of paired differences; what too few of them do not tell is missing."""
+    """Return mean, spread, interval and tests of paired differences; NaN for what needs more of them."""
     n = len(differences)
     mean = float(differences.mean()) if n else math.nan
     sd = float(differences.std(ddof=1)) if n > 1 else math.nan
     se = sd / math.sqrt(n) if n > 1 else math.nan
-    reach = se * float(stats.t.ppf(0.975, n - 1)) if n > 1 else math.nan
+    half_width = se * float(stats.t.ppf(0.975, n - 1)) if n > 1 else math.nan
     t = mean / se if n > 1 and se > 0 else math.nan
     return {
         "difference": mean,
         "sd": sd,
         "se": se,
-        "ci_low": mean - reach,
-        "ci_high": mean + reach,
+        "ci_low": mean - half_width,
+        "ci_high": mean + half_width,
         "d_z": mean / sd if n > 1 and sd > 0 else math.nan,
         "t": t,
         "df": float(n - 1) if n > 1 else math.nan,
@@ -252,8 +273,8 @@ def paired(differences: Floats) -> dict[str, float]:
     }
 
 
-def caption(result: Result, unit: str = "") -> str:
-    """Say in words what was compared and how it was tested."""
+def caption(result: ContrastResult, unit: str = "") -> str:
+    """Return a sentence on what was compared and how it was tested."""
     first, second = result.levels
     where = ", ".join(f"{column} {value}" for column, value in result.provenance["where"].items())
     flips = f"all sign flips up to {EXACT_UP_TO} items, 100,000 sampled beyond"

@@ -10,21 +10,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.tables import Mask, numbers, require
+from wordprob.analysis.tables import WORD_KEYS, Mask, numbers, require
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, OptionError, listing
-
-KEYS = ["text_id", "word_id"]
 
 
 def draw(complete: Mask, count: int, seed: int) -> Ints:
     """Return the fold (1 … ``count``) of every row, 0 for rows that are not ``complete``."""
-    if not 2 <= count <= complete.sum():
-        raise OptionError(f"{complete.sum()} complete rows cannot make {count} folds; use at least 2 and at most that.")
-    order = r_sample(len(complete), seed)
-    used = order[complete[order]]
+    n_complete = complete.sum()
+    if not 2 <= count <= n_complete:
+        raise OptionError(f"{n_complete} complete rows cannot make {count} folds; use between 2 and {n_complete}.")
+    shuffled = r_sample(len(complete), seed)
+    shuffled_complete = shuffled[complete[shuffled]]
     folds = np.zeros(len(complete), dtype=np.int64)
-    folds[used] = cut(len(used), count)
+    folds[shuffled_complete] = cut(len(shuffled_complete), count)
     return folds
 
 
@@ -37,12 +36,14 @@ def cut(n: int, count: int) -> Ints:
 def r_sample(n: int, seed: int) -> Ints:
     """Return ``set.seed(seed); sample(n) - 1`` of R (3.6 and later: Mersenne Twister, rejection sampling)."""
     uniform = _r_uniform(seed)
-    rest, drawn = list(range(n)), np.empty(n, dtype=np.int64)
+    remaining = list(range(n))
+    drawn = np.empty(n, dtype=np.int64)
     for i in range(n):
         size = n - i
         j = _r_index(uniform, size, (size - 1).bit_length())
-        drawn[i] = rest[j]
-        rest[j] = rest[size - 1]
+        drawn[i] = remaining[j]
+        # The last of the remaining ones takes the place of the one drawn, as in R.
+        remaining[j] = remaining[size - 1]
     return drawn
 
 
@@ -54,12 +55,14 @@ class _Uniform:
 
     def __call__(self) -> float:
         word = int(self._state.randint(0, 2**32, dtype=np.uint32))
+        # R's constants: 2⁻³², and the distance that keeps a number from being 0 or 1.
         return min(max(word * 2.3283064365386963e-10, 2.328306437080797e-10), 1.0 - 2.328306437080797e-10)
 
 
 def _r_uniform(seed: int) -> _Uniform:
     """Seed as R does: a congruential generator, 50 steps to warm up, then 625 words of which the first is lost."""
-    words, value = [], seed % 2**32
+    words = []
+    value = seed % 2**32
     for _ in range(50):
         value = (69069 * value + 1) % 2**32
     for _ in range(625):
@@ -81,19 +84,19 @@ def _r_index(uniform: _Uniform, size: int, bits: int) -> int:
             return value
 
 
-def given(frame: pd.DataFrame, table: pd.DataFrame, where: str) -> Ints:
+def look_up(frame: pd.DataFrame, table: pd.DataFrame, where: str) -> Ints:
     """Look up the fold of every row of ``frame`` in a table of ``text_id, word_id, fold``; 0 where it has none."""
-    require(table, [*KEYS, "fold"], where)
-    keys = pd.MultiIndex.from_arrays([_key(table[name]) for name in KEYS])
+    require(table, [*WORD_KEYS, "fold"], where)
+    keys = pd.MultiIndex.from_arrays([_key(table[name]) for name in WORD_KEYS])
     if keys.has_duplicates:
-        twice = keys[keys.duplicated()]
-        raise InputError(f"{where} names words twice: {listing(_name(key) for key in twice)}.")
-    rows = pd.MultiIndex.from_arrays([_key(frame[name]) for name in KEYS])
-    strangers = keys.difference(rows)
-    if len(strangers):
+        repeated = keys[keys.duplicated()]
+        raise InputError(f"{where} names words twice: {listing(_word_name(key) for key in repeated)}.")
+    rows = pd.MultiIndex.from_arrays([_key(frame[name]) for name in WORD_KEYS])
+    unknown = keys.difference(rows)
+    if len(unknown):
         raise InputError(
             f"{where} is not for this data: it names words that are not in it: "
-            f"{listing(_name(key) for key in strangers)}."
+            f"{listing(_word_name(key) for key in unknown)}."
         )
     values = pd.Series(numbers(table, "fold", where), index=keys).reindex(rows).fillna(0.0).to_numpy()
     if not np.all(values == np.round(values)) or np.any(values < 0):
@@ -102,9 +105,9 @@ def given(frame: pd.DataFrame, table: pd.DataFrame, where: str) -> Ints:
 
 
 def _key(values: pd.Series) -> pd.Series:
-    """Compare ids as text: 3, 3.0 and "3" are the same text."""
+    """Return ids as text, so that 3, 3.0 and "3" are the same text."""
     return values.astype(str).str.removesuffix(".0")
 
 
-def _name(key: tuple[str, str]) -> str:
+def _word_name(key: tuple[str, str]) -> str:
     return f"text {key[0]} word {key[1]}"

@@ -14,20 +14,22 @@ import numpy as np
 import regex
 
 from wordprob.core.arrays import Floats
-from wordprob.errors import EncodingError, InputError, OptionError
+from wordprob.errors import InputError, OptionError
+from wordprob.tables.formats.encoding import decode, read_bytes
 
-OUTER = regex.compile(r"^[\p{P}\p{S}]+|[\p{P}\p{S}]+$")
+OUTER_PUNCTUATION = regex.compile(r"^[\p{P}\p{S}]+|[\p{P}\p{S}]+$")
+"""Punctuation and symbols before and after a word."""
 
 
 class Unigrams(Protocol):
-    """Anything that knows how surprising a word is by itself."""
+    """Anything that knows how probable a word is without its context."""
 
     @property
     def source(self) -> str:
-        """Where it knows it from."""
+        """Where the frequencies come from."""
 
     def surprisal(self, word: str) -> float:
-        """Return −log p, nats; NaN for a word it does not know."""
+        """Return −log p in nats; NaN for an unknown word."""
 
 
 def surprisals(words: Iterable[str], unigrams: Unigrams) -> Floats:
@@ -35,23 +37,23 @@ def surprisals(words: Iterable[str], unigrams: Unigrams) -> Floats:
     return np.array([unigrams.surprisal(word) for word in words], dtype=np.float64)
 
 
-def bare(word: str) -> str:
+def normalize_word(word: str) -> str:
     """Return a word lower-cased and without the punctuation around it.
 
     Examples
     --------
-    >>> bare('"Garryowen!"')
+    >>> normalize_word('"Garryowen!"')
     'garryowen'
     """
-    return str(OUTER.sub("", word.lower()))
+    return str(OUTER_PUNCTUATION.sub("", word.lower()))
 
 
 @dataclass(frozen=True)
-class Listed:
+class FrequencyList:
     """Unigrams from a list of words and their −log p.
 
     A word that is not listed but has an apostrophe costs what its parts cost, as in the paper's data: *it's* is *it*
-    and *'s*. What is still unknown is missing, not invented.
+    and *'s*. The surprisal of a word that is still unknown is missing.
     """
 
     costs: Mapping[str, float] = field(repr=False)
@@ -59,11 +61,13 @@ class Listed:
 
     def surprisal(self, word: str) -> float:
         """Return −log p, nats; NaN for a word that is not listed."""
-        lowered = bare(word)
-        if lowered in self.costs:
-            return self.costs[lowered]
-        parts = regex.split("['’]", lowered)
-        return sum(self.costs.get(part, math.nan) for part in parts) if len(parts) > 1 else math.nan
+        normalized = normalize_word(word)
+        if normalized in self.costs:
+            return self.costs[normalized]
+        parts = regex.split("['’]", normalized)
+        if len(parts) == 1:
+            return math.nan
+        return sum(self.costs.get(part, math.nan) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -82,14 +86,14 @@ class WordFreq:
 
 
 def unigrams(chosen: str) -> Unigrams:
-    """Open what the user named: a file, or ``wordfreq`` or ``wordfreq:LANGUAGE``.
+    """Open a source of frequencies: a file, or ``wordfreq`` or ``wordfreq:LANGUAGE``.
 
     A file has two columns, a word and a number, separated by a comma or a tab; the numbers are log-probabilities
     (none above 0), probabilities (none above 1) or counts.
     """
     if chosen == "wordfreq" or chosen.startswith("wordfreq:"):
         return _wordfreq(chosen.partition(":")[2] or "en")
-    return Listed(read_costs(Path(chosen)), source=chosen)
+    return FrequencyList(read_costs(Path(chosen)), source=chosen)
 
 
 def _wordfreq(language: str) -> WordFreq:
@@ -122,26 +126,24 @@ def costs_of(counts: Counter[str]) -> dict[str, float]:
 
 
 def _rows(path: Path) -> list[tuple[str, float]]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: {path}") from error
-    except UnicodeDecodeError as error:
-        raise EncodingError(f"{path} is not UTF-8. Save it as UTF-8 and try again.") from error
+    """Return words and numbers; a header is optional, which is why this is not read as a table with columns."""
+    text, _ = decode(read_bytes(path), str(path))
+    lines = text.splitlines()
     separator = "\t" if lines and "\t" in lines[0] else ","
-    found: list[tuple[str, float]] = []
+    rows: list[tuple[str, float]] = []
     for number, cells in enumerate(csv.reader(lines, delimiter=separator), start=1):
-        value = _value(cells)
+        value = _number(cells)
         if value is not None:
-            found.append((cells[0], value))
+            rows.append((cells[0], value))
         elif number > 1:  # the first line may be a header
             raise InputError(f"{path}, line {number}: expected a word and a number, got {separator.join(cells)!r}.")
-    if not found:
+    if not rows:
         raise InputError(f"{path} holds no frequencies; write a word and a number on each line, with a comma between.")
-    return found
+    return rows
 
 
-def _value(cells: list[str]) -> float | None:
+def _number(cells: list[str]) -> float | None:
+    """Return the number in the second cell, if there is one."""
     try:
         return float(cells[1])
     except (IndexError, ValueError):

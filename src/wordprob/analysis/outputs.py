@@ -27,39 +27,41 @@ IMAGES: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
 }
-"""Endings of figures, and what would make two equal ones differ."""
+"""Endings of figures, and the metadata to leave out of each, which would make equal figures differ."""
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "formulaic", "matplotlib", "wordfreq", "torch", "transformers")
 
 
 def check_folder(folder: str | Path, names: Iterable[str], force: bool = False) -> Path:
-    """Make sure, before any work is done, that files of these names can be written into ``folder``."""
+    """Raise, before any work is done, unless files of these names can be written into ``folder``."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file; name a folder for the results with -o.")
+        raise OutputError(f"{folder} is a file; name a folder for the results.")
     if not folder.absolute().parent.is_dir():
         raise OutputError(f"there is no directory {folder.parent}; make it first: mkdir -p '{folder.parent}'")
-    there = [name for name in names if (folder / name).exists()]
-    if there and not force:
-        raise OutputError(f"{folder} holds {', '.join(there)} already; nothing was done. Use --force to replace them.")
+    existing = [name for name in names if (folder / name).exists()]
+    if existing and not force:
+        raise OutputError(
+            f"{folder} holds {', '.join(existing)} already; nothing was done. Use `force` to replace them."
+        )
     writable = folder if folder.exists() else folder.absolute().parent
     if not os.access(writable, os.W_OK):
-        raise OutputError(f"{folder} cannot be written: no permission for {writable}. Choose another place with -o.")
+        raise OutputError(f"{folder} cannot be written: no permission for {writable}. Choose another place.")
     return folder
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write finished files: all of them aside first, then all into place, so that results never are a mixture."""
-    new = not folder.exists()
+    """Write finished files: all of them to a temporary folder first, so that old and new results are never mixed."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as aside:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as temporary:
             for name, data in files.items():
-                (Path(aside) / name).write_bytes(data)
+                (Path(temporary) / name).write_bytes(data)
             for name in files:
-                (Path(aside) / name).replace(folder / name)
+                (Path(temporary) / name).replace(folder / name)
     except OSError as error:
-        if new and folder.is_dir() and not any(folder.iterdir()):
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         raise OutputError(f"{folder} could not be written: {error.strerror or error}") from error
 
@@ -69,15 +71,15 @@ def tsv(frame: pd.DataFrame) -> bytes:
     return str(frame.to_csv(sep="\t", index=False, lineterminator="\n")).encode("utf-8")
 
 
-def provenance(about: Mapping[str, object]) -> bytes:
-    """Return what was computed, and with which versions, as JSON."""
+def provenance(record: Mapping[str, object]) -> bytes:
+    """Return the record of what was computed, with the versions of the packages, as JSON."""
     versions = {"wordprob": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    text = json.dumps({**about, "versions": versions}, indent=1, ensure_ascii=False, default=str)
+    text = json.dumps({**record, "versions": versions}, indent=1, ensure_ascii=False, default=str)
     return (text + "\n").encode("utf-8")
 
 
@@ -99,7 +101,7 @@ def image(figure: Figure, ending: str, dpi: int = 150) -> bytes:
 
 
 def check_image(path: str | Path, force: bool = False) -> Path:
-    """Make sure, before any work is done, that a figure can be written to ``path``."""
+    """Raise, before any work is done, unless a figure can be written to ``path``."""
     formats = {ending[1:]: ending for ending in IMAGES}
     return check_output(path, None, force, formats)[0]
 
@@ -107,4 +109,4 @@ def check_image(path: str | Path, force: bool = False) -> Path:
 def write_image(path: Path, figure: Figure, dpi: int = 300) -> None:
     """Write a figure, whole or not at all; the ending picks the format."""
     data = image(figure, path.suffix.lower()[1:], dpi)
-    write_whole(path, lambda aside: aside.write_bytes(data))
+    write_whole(path, lambda temporary: temporary.write_bytes(data))

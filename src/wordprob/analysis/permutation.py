@@ -1,4 +1,4 @@
-"""Paired permutation tests by sign flips, and corrections for testing often."""
+"""Paired permutation tests by sign flips, and corrections for multiple tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wordprob.core.arrays import Floats
 from wordprob.errors import OptionError
 
 EXACT_UP_TO = 16
-"""Pairs for which all 2ⁿ sign flips are counted; beyond, they are sampled."""
+"""Number of pairs up to which all 2ⁿ sign flips are counted; for more, they are sampled."""
 
 CORRECTIONS = {
     "bh": "Benjamini–Hochberg (false discovery rate)",
@@ -41,12 +41,16 @@ def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42, 
     0.0
     """
     n = len(differences)
-    signs = _all_signs(n) if n <= EXACT_UP_TO else np.random.default_rng(seed).choice((-1.0, 1.0), size=(samples, n))
-    # Flips that tie with what was observed must be told from those beyond it, whatever the rounding of their sums.
+    exact = n <= EXACT_UP_TO
+    signs = _all_signs(n) if exact else np.random.default_rng(seed).choice((-1.0, 1.0), size=(samples, n))
+    # Flips that tie with what was observed must be distinguished from those beyond it, whatever the rounding.
     rounding = 1e-12 * float(np.abs(differences).sum())
     beyond = np.abs(signs @ differences) - abs(float(differences.sum()))
     count = int((beyond >= -rounding).sum() if ties else (beyond > rounding).sum())
-    return count / len(signs) if n <= EXACT_UP_TO else (count + 1) / (len(signs) + 1)
+    if exact:
+        return count / len(signs)
+    # Sampled flips may miss the observed arrangement, which is one of them.
+    return (count + 1) / (len(signs) + 1)
 
 
 def _all_signs(n: int) -> Floats:
@@ -55,7 +59,7 @@ def _all_signs(n: int) -> Floats:
 
 
 def adjust(p: Floats, method: str) -> Floats:
-    """Correct p-values for how many there are.
+    """Correct p-values for multiple tests.
 
     Examples
     --------
@@ -65,7 +69,8 @@ def adjust(p: Floats, method: str) -> Floats:
     check_correction(method)
     if method == "none" or not len(p):
         return p.copy()
-    order, n = np.argsort(p, kind="stable"), len(p)
+    n = len(p)
+    order = np.argsort(p, kind="stable")
     if method == "holm":
         sorted_p = np.maximum.accumulate(p[order] * (n - np.arange(n)))
     else:
@@ -76,7 +81,7 @@ def adjust(p: Floats, method: str) -> Floats:
 
 
 def check_correction(method: str) -> None:
-    """Raise, unless ``method`` is known."""
+    """Raise unless ``method`` is a known correction."""
     if method not in CORRECTIONS:
         raise OptionError(f"no correction is called '{method}'; use {', '.join(CORRECTIONS)}.")
 

@@ -1,24 +1,24 @@
-"""From what participants did to one row a word: outliers, means, and surprisals put beside them."""
+"""From the times of participants to one row for each word: outliers, means, and surprisals added to them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
-from wordprob.analysis.tables import Mask, check_times, numbers, require
+from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing
 
-KEYS = ["text_id", "word_id"]
 SKIPPED = ("zero", "missing")
 
 
 @dataclass(frozen=True)
-class Columns:
+class StudyColumns:
     """What the columns of a user's table are called.
 
     Attributes
@@ -62,13 +62,13 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         if self.skipped not in SKIPPED:
-            raise OptionError(f"skipped words count as {' or '.join(SKIPPED)}, not as '{self.skipped}'.")
+            raise OptionError(f"`skipped` is '{self.skipped}'; it must be {' or '.join(SKIPPED)}.")
         if self.outliers < 0:
-            raise OptionError(f"{self.outliers:g} standard deviations cannot be; use 0 to keep all times.")
+            raise OptionError(f"`outliers` is {self.outliers:g} standard deviations; use 0 to keep all times.")
 
 
 def words_and_times(
-    frame: pd.DataFrame, columns: Columns, cleaning: Cleaning | None = None, where: str = "the table"
+    frame: pd.DataFrame, columns: StudyColumns, cleaning: Cleaning | None = None, where: str = "the table"
 ) -> pd.DataFrame:
     """Return one row a word, in order: ``text_id, word_id, word, time, word_len`` and, of means, all other columns.
 
@@ -88,35 +88,41 @@ def words_and_times(
     require(frame, columns.named, where)
     times = numbers(frame, columns.time, where)
     check_times(times, columns.time, where)
-    rows = _canonical(frame, columns, times, where)
+    rows = _with_usual_names(frame, columns, times, where)
     if columns.participant is None:
-        rest = frame.drop(columns=[name for name in rows.columns if name in frame.columns])
-        return _in_order(rows.join(rest))
-    return _mean(rows, cleaning or Cleaning(), where)
+        other_columns = frame.drop(columns=[name for name in rows.columns if name in frame.columns])
+        return _in_order(rows.join(other_columns))
+    _check_same_words(rows, where)
+    words = rows.drop_duplicates(WORD_KEYS).drop(columns="time")
+    return _in_order(average(words, rows, cleaning or Cleaning()))
 
 
-def _canonical(frame: pd.DataFrame, columns: Columns, times: Floats, where: str) -> pd.DataFrame:
+def _with_usual_names(frame: pd.DataFrame, columns: StudyColumns, times: Floats, where: str) -> pd.DataFrame:
+    """Return ``text_id, word_id, word, time, word_len``, whatever the table calls them."""
     words = frame[columns.word].astype(str)
     rows = pd.DataFrame({"text_id": frame[columns.text] if columns.text else 1}, index=frame.index)
-    readers = [rows["text_id"]] + ([frame[columns.participant]] if columns.participant else [])
-    order = rows.groupby(readers, sort=False).cumcount()
-    rows["word_id"] = _positions(frame, columns.position, where) if columns.position else order
-    counted = "word_len" in frame.columns and columns.participant is None
-    lengths = numbers(frame, "word_len", where) if counted else words.str.len().to_numpy(dtype=np.float64)
+    if columns.position:
+        rows["word_id"] = _positions(frame, columns.position, where)
+    else:
+        # Words are counted within one reading of a text: each participant begins again at 0.
+        reading = [rows["text_id"]]
+        if columns.participant:
+            reading.append(frame[columns.participant])
+        rows["word_id"] = rows.groupby(reading, sort=False).cumcount()
+    if "word_len" in frame.columns and columns.participant is None:
+        lengths = numbers(frame, "word_len", where)
+    else:
+        lengths = np.asarray(words.str.len(), dtype=np.float64)
     return rows.assign(word=words, time=times, word_len=lengths)
 
 
 def _positions(frame: pd.DataFrame, column: str, where: str) -> Ints:
-    found = numbers(frame, column, where)
-    if len(wrong := np.flatnonzero(found != np.round(found))):
-        places = (f"row {row + 1}: {frame[column].iloc[row]!r}" for row in wrong)
+    positions = numbers(frame, column, where)
+    not_whole = np.flatnonzero(positions != np.round(positions))
+    if len(not_whole):
+        places = (f"row {row + 1}: {frame[column].iloc[row]!r}" for row in not_whole)
         raise InputError(f"{where}: column '{column}' should count the words, but holds {listing(places)}.")
-    return found.astype(np.int64)
-
-
-def _mean(rows: pd.DataFrame, cleaning: Cleaning, where: str) -> pd.DataFrame:
-    _check_same_words(rows, where)
-    return _in_order(average(rows.drop_duplicates(KEYS).drop(columns="time"), rows, cleaning))
+    return positions.astype(np.int64)
 
 
 def average(words: pd.DataFrame, readings: pd.DataFrame, cleaning: Cleaning) -> pd.DataFrame:
@@ -131,59 +137,71 @@ def average(words: pd.DataFrame, readings: pd.DataFrame, cleaning: Cleaning) -> 
     cleaning
         Which times count.
     """
-    kept = keep(readings["time"].to_numpy(dtype=np.float64), cleaning)
-    times = readings[kept].groupby(KEYS, sort=False)["time"].mean()
-    # Words without any time stay as rows: they are somebody's predecessors.
-    found = words.set_index(KEYS).assign(time=times).reset_index()
-    return found.assign(word_len=found["word"].str.len().astype(np.float64))
+    kept = times_to_keep(readings["time"].to_numpy(dtype=np.float64), cleaning)
+    times = readings[kept].groupby(WORD_KEYS, sort=False)["time"].mean()
+    # Words without any time stay as rows: later words need them as their predecessors.
+    rows = words.set_index(WORD_KEYS).assign(time=times).reset_index()
+    return rows.assign(word_len=rows["word"].str.len().astype(np.float64))
 
 
-def tally(times: Floats, cleaning: Cleaning) -> dict[str, int]:
-    """Count the times there are, those that are 0, and the outliers that are dropped."""
+def count_times(times: Floats, cleaning: Cleaning) -> dict[str, int]:
+    """Return the numbers of all times, of those that are 0, and of the outliers that are dropped."""
     known = np.isfinite(times)
-    dropped = known & (times > 0) & ~keep(times, cleaning)
+    dropped = known & (times > 0) & ~times_to_keep(times, cleaning)
     return {"times": int(known.sum()), "zero": int((times == 0).sum()), "outliers": int(dropped.sum())}
 
 
+def cleaning_record(times: Floats, cleaning: Cleaning) -> dict[str, Any]:
+    """Return how times were cleaned, and what it did, for the provenance of a result."""
+    zeros = "counted" if cleaning.skipped == "zero" else "left out"
+    return {**count_times(times, cleaning), "limit_in_sds": cleaning.outliers, "zeros_are": zeros}
+
+
 def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sort: texts as they came, words by their place."""
-    texts = pd.factorize(rows["text_id"])[0]
-    return rows.iloc[np.lexsort((rows["word_id"].to_numpy(), texts))].reset_index(drop=True)
+    """Sort rows by their text, in the order of its first row, and then by their position in it."""
+    text_numbers = pd.factorize(rows["text_id"])[0]
+    # np.lexsort sorts by its last key first.
+    order = np.lexsort((rows["word_id"].to_numpy(), text_numbers))
+    return rows.iloc[order].reset_index(drop=True)
 
 
-def keep(times: Floats, cleaning: Cleaning) -> Mask:
+def times_to_keep(times: Floats, cleaning: Cleaning) -> Mask:
     """Mark the times that count towards a mean: known, not skipped if that means missing, and no outliers.
 
-    z-scores are of the logarithm over all positive times, whoever's they are; a time of 0 is no outlier.
+    z-scores are of the logarithm over all positive times of all participants; a time of 0 is no outlier.
     """
-    known: Mask = np.isfinite(times) & ((times > 0) if cleaning.skipped == "missing" else (times >= 0))
+    counted = times > 0 if cleaning.skipped == "missing" else times >= 0
+    known: Mask = np.isfinite(times) & counted
     if not cleaning.outliers:
         return known
     logs = np.log(np.where(times > 0, times, np.nan))
     spread = np.nanstd(logs)
     z = (logs - np.nanmean(logs)) / (spread if spread > 0 else 1.0)
+    # A time of 0 has no logarithm: its z is NaN, and NaN is not greater than anything.
     usual: Mask = ~(np.abs(z) > cleaning.outliers)
     return known & usual
 
 
 def _check_same_words(rows: pd.DataFrame, where: str) -> None:
-    """Make sure that all participants read the same words at the same places."""
-    usual = rows.drop_duplicates(KEYS).set_index(KEYS)["word"]
-    expected = usual.reindex(pd.MultiIndex.from_frame(rows[KEYS])).to_numpy()
-    wrong = rows[rows["word"].to_numpy() != expected].drop_duplicates(KEYS)
-    if len(wrong):
-        places = [f"text {r.text_id} word {r.word_id}: {r.word!r}, elsewhere {usual[r.text_id, r.word_id]!r}"
-                  for r in wrong.itertuples()]  # fmt: skip
+    """Raise unless all participants read the same words at the same positions."""
+    first_words = rows.drop_duplicates(WORD_KEYS).set_index(WORD_KEYS)["word"]
+    expected = first_words.reindex(pd.MultiIndex.from_frame(rows[WORD_KEYS])).to_numpy()
+    different = rows[rows["word"].to_numpy() != expected].drop_duplicates(WORD_KEYS)
+    if len(different):
+        places = [
+            f"text {row.text_id} word {row.word_id}: {row.word!r}, elsewhere {first_words[row.text_id, row.word_id]!r}"
+            for row in different.itertuples()
+        ]
         raise AlignmentError(
-            f"{where}: participants have different words at {len(wrong)} places: {listing(places)}. "
-            "If some rows are left out, name the column that counts the words with --position-column."
+            f"{where}: participants have different words at {len(different)} places: {listing(places)}. "
+            "If some rows are left out, specify the column that counts the words as `position_column`."
         )
 
 
 def with_unigrams(rows: pd.DataFrame, unigrams: Unigrams) -> pd.DataFrame:
-    """Add ``freq``, the unigram surprisal in nats; what a table says of earlier words' is then out of date."""
-    stale = [name for name in rows.columns if re.fullmatch(r"prev\d*_freq", str(name))]
-    return rows.drop(columns=stale).assign(freq=surprisals(rows["word"], unigrams))
+    """Add ``freq``, the unigram surprisal in nats, and drop the columns of earlier words', which it makes outdated."""
+    outdated = [name for name in rows.columns if re.fullmatch(r"prev\d*_freq", str(name))]
+    return rows.drop(columns=outdated).assign(freq=surprisals(rows["word"], unigrams))
 
 
 # --- texts and surprisals ------------------------------------------------------------------------------------------
@@ -195,7 +213,7 @@ def texts_of(rows: pd.DataFrame) -> dict[object, list[str]]:
 
 
 def with_surprisals(rows: pd.DataFrame, scored: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Put scored words beside the rows they belong to, by position, checking every word.
+    """Add surprisals to the rows that they belong to, by position; every word is compared.
 
     Parameters
     ----------
@@ -206,21 +224,24 @@ def with_surprisals(rows: pd.DataFrame, scored: pd.DataFrame, where: str) -> pd.
     where
         What errors call it.
     """
-    texts = [part["word"].tolist() for _, part in rows.groupby("text_id", sort=False)]
-    there = {text: part["word"].tolist() for text, part in scored.groupby("text_id", sort=False)}
-    names = list(texts_of(rows))
-    wrong = [line for n, words in enumerate(texts) for line in mismatches(words, there.get(n, []), names[n])]
-    if wrong:
-        raise AlignmentError(f"{where}: the words of the table are not those of the text: {listing(wrong)}.")
+    scored_words = texts_of(scored)
+    differences = []
+    for number, (text, words) in enumerate(texts_of(rows).items()):
+        differences += mismatches(words, scored_words.get(number, []), text)
+    if differences:
+        raise AlignmentError(f"{where}: the words of the table are not those of the text: {listing(differences)}.")
     ordered = scored.sort_values("text_id", kind="stable")
-    values = {name: ordered[name].to_numpy(dtype=np.float64) for name in ("surprisal", "surprisal_naive")}
-    return rows.drop(columns=[c for c in rows.columns if "surprisal" in str(c)]).assign(**values)
+    surprisals = {name: ordered[name].to_numpy(dtype=np.float64) for name in ("surprisal", "surprisal_naive")}
+    earlier_surprisals = [name for name in rows.columns if "surprisal" in str(name)]
+    return rows.drop(columns=earlier_surprisals).assign(**surprisals)
 
 
-def mismatches(expected: list[str], found: list[str], text: object) -> list[str]:
-    """List where two word lists of a text differ."""
-    pairs = enumerate(zip(expected, found, strict=False))
-    lines = [f"text {text} word {n}: {a!r} in the table, {b!r} in the text" for n, (a, b) in pairs if a != b]
-    if len(expected) != len(found):
-        lines.append(f"text {text}: {len(expected)} words in the table, {len(found)} in the text")
+def mismatches(expected: list[str], scored: list[str], text: object) -> list[str]:
+    """Return where the words of a table and the scored words of its text differ."""
+    lines = []
+    for number, (word, scored_word) in enumerate(zip(expected, scored, strict=False)):
+        if word != scored_word:
+            lines.append(f"text {text} word {number}: {word!r} in the table, {scored_word!r} in the text")
+    if len(expected) != len(scored):
+        lines.append(f"text {text}: {len(expected)} words in the table, {len(scored)} in the text")
     return lines

@@ -1,7 +1,7 @@
 """How much better reading times are predicted with surprisal than without: Δ log-likelihood.
 
 One :class:`Dataset` is a corpus read by people and scored by a model. :func:`analyse` takes several, cross-validates
-the protocol's regressions on each, and returns a :class:`Result`.
+the protocol's regressions on each, and returns a :class:`ReadingTimesResult`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
+from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
@@ -25,10 +26,12 @@ ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
 
 CONTRASTS = ("corrected - baseline", "naive - baseline", "corrected - naive")
 ALL_MODELS = "(all models)"
-DIGITS = re.compile(r"(\d+(?:\.\d+)?)\s*([mb])(?![a-z])", re.IGNORECASE)
+
+SIZE_IN_NAME = re.compile(r"(\d+(?:\.\d+)?)\s*([mb])(?![a-z])", re.IGNORECASE)
+"""A number of millions or billions of parameters, as in stories15M and pythia-1.4b."""
 
 # The authors write pythia-14b for Pythia 1.4B, and so on.
-SIZES = {
+KNOWN_SIZES = {
     "gpt2": 124, "gpt2-small": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558, "mgpt": 1300,
     "pythia-70m": 70, "pythia-160m": 160, "pythia-410m": 410, "pythia-14b": 1400, "pythia-28b": 2800,
     "pythia-69b": 6900, "pythia-120b": 12000,
@@ -44,14 +47,17 @@ def size_of(model: str) -> float | None:
     >>> size_of("stories15M"), size_of("pythia-14b"), size_of("my-model")
     (15.0, 1400.0, None)
     """
-    if model.lower() in SIZES:
-        return float(SIZES[model.lower()])
-    found = DIGITS.search(model)
-    return float(found[1]) * (1000.0 if found[2].lower() == "b" else 1.0) if found else None
+    if model.lower() in KNOWN_SIZES:
+        return float(KNOWN_SIZES[model.lower()])
+    match = SIZE_IN_NAME.search(model)
+    if match is None:
+        return None
+    number, unit = match.groups()
+    return float(number) * (1000.0 if unit.lower() == "b" else 1.0)
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ReadingTimesProtocol:
     """How the regressions are made and judged; the defaults are the paper's.
 
     Attributes
@@ -78,7 +84,7 @@ class Protocol:
     def __post_init__(self) -> None:
         permutation.check_correction(self.correction)
         if self.spillover < 0:
-            raise OptionError(f"{self.spillover} spill-over words cannot be; use 0 or more.")
+            raise OptionError(f"`spillover` is {self.spillover}; it must be at least 0.")
         object.__setattr__(self, "baseline", self.baseline or regression.baseline_formula(self.spillover))
         object.__setattr__(self, "predictors", self.predictors or regression.surprisal_terms(self.spillover))
         regression.variables(self.full)
@@ -87,6 +93,10 @@ class Protocol:
     def full(self) -> str:
         """The formula with surprisal."""
         return f"{self.baseline} + {self.predictors}"
+
+
+Protocol = ReadingTimesProtocol
+"""The name of :class:`ReadingTimesProtocol` in earlier versions, so that scripts written for them run."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +141,8 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Result:
-    """What came out.
+class ReadingTimesResult(StudyResult):
+    """What a reading-time study found.
 
     Attributes
     ----------
@@ -162,20 +172,20 @@ class Result:
         return list(dict.fromkeys(self.folds["model"]))
 
     @property
-    def sizes(self) -> dict[str, float | None]:
-        """Millions of parameters of each model, where known."""
-        known = cast("Mapping[str, float | None]", self.provenance["sizes"])
-        return {model: known.get(model) for model in self.models}
-
-    @property
     def titles(self) -> Mapping[str, str]:
         """What tables and figures call each corpus."""
         return cast("Mapping[str, str]", self.provenance["titles"])
 
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the result by name: tables, figures and provenance."""
+        from wordprob.analysis import report
+
+        return report.reading_times_files(self)
+
 
 def analyse(
-    datasets: Sequence[Dataset], protocol: Protocol | None = None, sizes: Mapping[str, float] | None = None
-) -> Result:
+    datasets: Sequence[Dataset], protocol: ReadingTimesProtocol | None = None, sizes: Mapping[str, float] | None = None
+) -> ReadingTimesResult:
     """Cross-validate the protocol's regressions on every dataset, and compare.
 
     Parameters
@@ -187,11 +197,11 @@ def analyse(
     sizes
         Millions of parameters, for models whose names do not tell.
     """
-    protocol = protocol or Protocol()
+    protocol = protocol or ReadingTimesProtocol()
     _check_distinct(datasets)
-    parts = [_cross_validate(dataset, protocol) for dataset in datasets]
-    folds = pd.concat([part[0] for part in parts], ignore_index=True)
-    models = {dataset.model: (sizes or {}).get(dataset.model, size_of(dataset.model)) for dataset in datasets}
+    validated = [_cross_validate(dataset, protocol) for dataset in datasets]
+    folds = pd.concat([each.folds for each in validated], ignore_index=True)
+    coefficients = pd.concat([each.coefficients for each in validated])
     provenance = {
         "study": "reading times",
         "baseline": protocol.baseline,
@@ -199,11 +209,15 @@ def analyse(
         "unit": "nats per word",
         "test": "paired sign flips of fold values, two-sided, exact up to 16 folds; models aggregated within folds",
         "correction": f"{permutation.CORRECTIONS[protocol.correction]} over the tests of one contrast",
-        "sizes": models,
+        "sizes": _sizes(datasets, sizes or {}),
         "titles": {dataset.corpus: dataset.title or _title(dataset.corpus) for dataset in datasets},
-        "datasets": [part[2] for part in parts],
+        "datasets": [each.description for each in validated],
     }
-    return Result(folds, summarise(folds, protocol.correction), pd.concat([p[1] for p in parts]), provenance)
+    return ReadingTimesResult(folds, summarise(folds, protocol.correction), coefficients, provenance)
+
+
+def _sizes(datasets: Sequence[Dataset], given: Mapping[str, float]) -> dict[str, float | None]:
+    return {dataset.model: given.get(dataset.model, size_of(dataset.model)) for dataset in datasets}
 
 
 def _title(corpus: str) -> str:
@@ -214,71 +228,116 @@ def _check_distinct(datasets: Sequence[Dataset]) -> None:
     if not datasets:
         raise InputError("there is nothing to analyse: give at least one table.")
     names = [(dataset.corpus, dataset.model) for dataset in datasets]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise InputError(f"given twice: {', '.join(f'{c} with {m}' for c, m in sorted(twice))}. Give each once.")
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        pairs = ", ".join(f"{corpus} with {model}" for corpus, model in sorted(repeated))
+        raise InputError(f"given twice: {pairs}. Give each once.")
 
 
-Part = tuple[pd.DataFrame, pd.DataFrame, dict[str, object]]
+# --- cross-validation ------------------------------------------------------------------------------------------------
 
 
-def _cross_validate(dataset: Dataset, protocol: Protocol) -> Part:
-    tables = {name: _variables(dataset, protocol, column) for name, column in _columns(dataset).items()}
-    # An infinite surprisal (probability zero) is no more a predictor than a missing one.
-    complete = np.all([np.isfinite(table.to_numpy()).all(axis=1) for table in tables.values()], axis=0)
-    missing = _missing(tables)
-    if not complete.any():
-        every = (f"{name} is missing on {count} of {len(complete)} rows" for name, count in missing.items())
-        raise InputError(f"{dataset.where}: no row has all of the values that are needed: {listing(every)}.")
+class CrossValidation(NamedTuple):
+    """What the regressions on one dataset gave.
+
+    Attributes
+    ----------
+    folds
+        Δ log-likelihood of each fold and estimate.
+    coefficients
+        The regressions fitted to all rows.
+    description
+        Which rows were used, for the provenance.
+    """
+
+    folds: pd.DataFrame
+    coefficients: pd.DataFrame
+    description: dict[str, object]
+
+
+def _cross_validate(dataset: Dataset, protocol: ReadingTimesProtocol) -> CrossValidation:
+    # The same table of variables for every estimate, except that `surprisal` is the estimate's own column.
+    variables = {name: _variables(dataset, protocol, ESTIMATES[name]) for name in dataset.estimates}
+    complete = _complete_rows(dataset, variables)
     folds = _folds(dataset, complete, protocol)
     used = complete & (folds > 0)
-    tables = {name: table[used].reset_index(drop=True) for name, table in tables.items()}
-    base = regression.design(protocol.baseline, next(iter(tables.values())))
+    tables = {name: table[used].reset_index(drop=True) for name, table in variables.items()}
+    # The baseline has no surprisal, so any estimate's table will do.
+    baseline = regression.design(protocol.baseline, next(iter(tables.values())))
     full = {name: regression.design(protocol.full, table) for name, table in tables.items()}
-    baseline = regression.fold_log_likelihoods(base, folds[used], dataset.where)
-    llh = {n: regression.fold_log_likelihoods(d, folds[used], dataset.where) - baseline for n, d in full.items()}
-    about = {
+    delta_llh = _delta_llh(baseline, full, folds[used], dataset.where)
+    description = {
         "corpus": dataset.corpus,
         "model": dataset.model,
         "source": dataset.source,
         "rows": len(complete),
         "incomplete": int((~complete).sum()),
-        "missing": missing,
+        "missing": _missing(variables),
         "without_fold": int((complete & (folds == 0)).sum()),
         "used": int(used.sum()),
         "folds": "given" if dataset.folds is not None else f"drawn, seed {protocol.seed}",
     }
-    designs = {"baseline": base, **full}
-    return _tidy(dataset, llh, folds[used]), _all_coefficients(dataset, designs), about
+    return CrossValidation(
+        _fold_table(dataset, delta_llh, folds[used]),
+        _coefficient_table(dataset, {"baseline": baseline, **full}),
+        description,
+    )
 
 
-def _missing(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
-    """Count, for every variable that is not known everywhere, the rows without it; the worst first."""
-    counts = {
-        _renamed(str(name), ESTIMATES[estimate]): int((~np.isfinite(values.to_numpy())).sum())
-        for estimate, table in tables.items()
-        for name, values in table.items()
-    }
-    return {name: count for name, count in sorted(counts.items(), key=lambda item: -item[1]) if count}
+def _complete_rows(dataset: Dataset, variables: Mapping[str, pd.DataFrame]) -> Mask:
+    """Mark the rows that have every variable of every estimate, so that all regressions see the same rows."""
+    # An infinite surprisal (probability zero) is no more a predictor than a missing one.
+    complete: Mask = np.all([np.isfinite(table.to_numpy()).all(axis=1) for table in variables.values()], axis=0)
+    if not complete.any():
+        counts = [
+            f"{name} is missing on {count} of {len(complete)} rows" for name, count in _missing(variables).items()
+        ]
+        raise InputError(f"{dataset.where}: no row has all of the values that are needed: {listing(counts)}.")
+    return complete
 
 
-def _columns(dataset: Dataset) -> dict[str, str]:
-    return {name: ESTIMATES[name] for name in dataset.estimates}
+def _missing(variables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
+    """Return how many rows have no value, for every variable that is not known everywhere; the most first."""
+    counts = {}
+    for estimate, table in variables.items():
+        for name, values in table.items():
+            column = _estimate_column(str(name), ESTIMATES[estimate])
+            counts[column] = int((~np.isfinite(values.to_numpy())).sum())
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return {name: count for name, count in ordered if count}
 
 
-def _folds(dataset: Dataset, complete: Mask, protocol: Protocol) -> Ints:
-    found = dataset.folds if dataset.folds is not None else folding.draw(complete, protocol.folds, protocol.seed)
-    if len(np.unique(found[complete & (found > 0)])) < 2:
+def _folds(dataset: Dataset, complete: Mask, protocol: ReadingTimesProtocol) -> Ints:
+    """Return the fold of every row: the dataset's own, or folds drawn from the complete rows."""
+    folds = dataset.folds
+    if folds is None:
+        folds = folding.draw(complete, protocol.folds, protocol.seed)
+    if len(np.unique(folds[complete & (folds > 0)])) < 2:
         raise InputError(f"{dataset.where}: fewer than two folds hold complete rows; nothing can be held out.")
-    return found
+    return folds
 
 
-def _variables(dataset: Dataset, protocol: Protocol, column: str) -> pd.DataFrame:
-    """Gather what the formulas name, with ``surprisal`` standing for one estimate's column."""
-    wanted = sorted(regression.variables(protocol.full))
-    return pd.DataFrame({name: _variable(dataset, _renamed(name, column)) for name in wanted})
+def _delta_llh(
+    baseline: regression.DesignMatrix, full: Mapping[str, regression.DesignMatrix], folds: Ints, where: str
+) -> dict[str, Floats]:
+    """Return, for each estimate, the gain in log-likelihood of every fold over the baseline."""
+    without_surprisal = regression.fold_log_likelihoods(baseline, folds, where)
+    return {
+        name: regression.fold_log_likelihoods(design, folds, where) - without_surprisal for name, design in full.items()
+    }
 
 
-def _renamed(name: str, column: str) -> str:
+# --- variables -------------------------------------------------------------------------------------------------------
+
+
+def _variables(dataset: Dataset, protocol: ReadingTimesProtocol, column: str) -> pd.DataFrame:
+    """Return the columns that the formulas name, with ``surprisal`` standing for one estimate's column."""
+    names = sorted(regression.variables(protocol.full))
+    return pd.DataFrame({name: _variable(dataset, _estimate_column(name, column)) for name in names})
+
+
+def _estimate_column(name: str, column: str) -> str:
+    """Return the column that a variable is read from: ``prev2_surprisal`` may be ``prev2_surprisal_naive``."""
     return re.sub(r"(^|^prev\d*_)surprisal$", rf"\g<1>{column}", name)
 
 
@@ -286,62 +345,69 @@ def _variable(dataset: Dataset, name: str) -> pd.Series:
     """Return a column; one of an earlier word is looked up when the table does not hold it already."""
     if name in dataset.frame.columns:
         return _numeric(dataset, name)
-    if (found := re.match(r"prev(\d*)_(.+)", name)) and found[2] in dataset.frame.columns:
-        return earlier(dataset.frame, _numeric(dataset, found[2]), int(found[1] or 1), dataset.where)
+    earlier = re.match(r"prev(\d*)_(.+)", name)
+    if earlier and earlier[2] in dataset.frame.columns:
+        distance = int(earlier[1] or 1)
+        return values_of_earlier_words(dataset.frame, _numeric(dataset, earlier[2]), distance, dataset.where)
     require(dataset.frame, [name], dataset.where)
-    raise AssertionError
+    raise AssertionError  # the line above has raised: there is no such column
 
 
 def _numeric(dataset: Dataset, name: str) -> pd.Series:
     return pd.Series(numbers(dataset.frame, name, dataset.where), index=dataset.frame.index)
 
 
-def earlier(frame: pd.DataFrame, values: pd.Series, distance: int, where: str) -> pd.Series:
-    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none."""
+def values_of_earlier_words(frame: pd.DataFrame, values: pd.Series, distance: int, where: str) -> pd.Series:
+    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none.
+
+    Words are found by their position, not by their row: a row that is missing must not move the words before it closer.
+    """
     position = numbers(frame, "word_id", where)
-    at = pd.MultiIndex.from_arrays([frame["text_id"], position])
-    if at.has_duplicates:
-        text, word = at[at.duplicated()][0]
+    words = pd.MultiIndex.from_arrays([frame["text_id"], position])
+    if words.has_duplicates:
+        text, word = words[words.duplicated()][0]
         raise InputError(
-            f"{where}: word {word:g} of text {text} has several rows. If they are participants, name their column "
-            "with --participant; otherwise give every text a name of its own with --group-by."
+            f"{where}: word {word:g} of text {text} has several rows. If they are participants, specify their column "
+            "as `participant`; otherwise give every text a name of its own, in the column `group_by`."
         )
-    before = pd.MultiIndex.from_arrays([frame["text_id"], position - distance])
-    return pd.Series(pd.Series(values.to_numpy(), index=at).reindex(before).to_numpy(), index=frame.index)
+    earlier_words = pd.MultiIndex.from_arrays([frame["text_id"], position - distance])
+    earlier_values = pd.Series(values.to_numpy(), index=words).reindex(earlier_words)
+    return pd.Series(earlier_values.to_numpy(), index=frame.index)
 
 
-def _tidy(dataset: Dataset, llh: Mapping[str, Floats], folds: Ints) -> pd.DataFrame:
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _fold_table(dataset: Dataset, delta_llh: Mapping[str, Floats], folds: Ints) -> pd.DataFrame:
     labels, counts = np.unique(folds, return_counts=True)
-    name = {"corpus": dataset.corpus, "model": dataset.model}
-    parts = [
-        pd.DataFrame({**name, "estimate": estimate, "fold": labels, "n": counts, "delta_llh": values})
-        for estimate, values in llh.items()
+    names = {"corpus": dataset.corpus, "model": dataset.model}
+    tables = [
+        pd.DataFrame({**names, "estimate": estimate, "fold": labels, "n": counts, "delta_llh": values})
+        for estimate, values in delta_llh.items()
     ]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(tables, ignore_index=True)
 
 
-def _all_coefficients(dataset: Dataset, designs: Mapping[str, regression.Design]) -> pd.DataFrame:
-    parts = [
-        regression.coefficients(design, dataset.where).assign(
-            corpus=dataset.corpus, model=dataset.model, regression=name, n=len(design.y)
-        )
-        for name, design in designs.items()
-    ]
-    table = pd.concat(parts, ignore_index=True)
+def _coefficient_table(dataset: Dataset, designs: Mapping[str, regression.DesignMatrix]) -> pd.DataFrame:
+    tables = []
+    for name, design in designs.items():
+        coefficients = regression.coefficients(design, dataset.where)
+        tables.append(coefficients.assign(corpus=dataset.corpus, model=dataset.model, regression=name, n=len(design.y)))
+    table = pd.concat(tables, ignore_index=True)
     return table[["corpus", "model", "regression", "n", "term", "estimate", "std_error", "t", "p"]]
 
 
-# --- tests ---------------------------------------------------------------------------------------------------------
+# --- tests -----------------------------------------------------------------------------------------------------------
 
 
 def summarise(folds: pd.DataFrame, correction: str = "bh") -> pd.DataFrame:
     """Test every contrast of every corpus and model, and of all models of a corpus together."""
-    rows = []
-    for corpus, of_corpus in folds.groupby("corpus", sort=False):
-        for model, part in of_corpus.groupby("model", sort=False):
-            rows += _contrasts(str(corpus), str(model), part)
-        if of_corpus["model"].nunique() > 1:
-            rows += _contrasts(str(corpus), ALL_MODELS, of_corpus)
+    rows: list[dict[str, object]] = []
+    for corpus, corpus_folds in folds.groupby("corpus", sort=False):
+        for model, model_folds in corpus_folds.groupby("model", sort=False):
+            rows += _contrasts(str(corpus), str(model), model_folds)
+        if corpus_folds["model"].nunique() > 1:
+            rows += _contrasts(str(corpus), ALL_MODELS, corpus_folds)
     table = pd.DataFrame(rows)
     # The tests of one contrast are a family; the aggregates, which repeat the same data, are another.
     family = [table["contrast"], table["model"] == ALL_MODELS]
@@ -351,34 +417,41 @@ def summarise(folds: pd.DataFrame, correction: str = "bh") -> pd.DataFrame:
     return table
 
 
-def _contrasts(corpus: str, model: str, part: pd.DataFrame) -> list[dict[str, object]]:
+def _contrasts(corpus: str, model: str, folds: pd.DataFrame) -> list[dict[str, object]]:
     # Models share the folds' words, so a fold is one observation however many models there are.
-    wide = part.pivot_table(index="fold", columns="estimate", values="delta_llh", aggfunc="mean").assign(baseline=0.0)
-    n = part.drop_duplicates("fold")["n"].sum()
+    wide = folds.pivot_table(index="fold", columns="estimate", values="delta_llh", aggfunc="mean").assign(baseline=0.0)
+    n_words = folds.drop_duplicates("fold")["n"].sum()
     rows = []
     for contrast in CONTRASTS:
         first, second = contrast.split(" - ")
         if first in wide and second in wide:
             values = (wide[first] - wide[second]).to_numpy()
-            row = {"corpus": corpus, "model": model, "contrast": contrast, "n": n, **_describe(values)}
-            rows.append({**row, "p_pairs": _pairs(part, first, second) if model == ALL_MODELS else np.nan})
+            row = {"corpus": corpus, "model": model, "contrast": contrast, "n": n_words, **_describe(values)}
+            row["p_pairs"] = _p_of_model_fold_pairs(folds, first, second) if model == ALL_MODELS else np.nan
+            rows.append(row)
     return rows
 
 
-def _pairs(part: pd.DataFrame, first: str, second: str) -> float:
-    """Test as if every model's folds were observations of their own, which they are not: smaller p than is due."""
-    wide = part.pivot_table(index=["model", "fold"], columns="estimate", values="delta_llh").assign(baseline=0.0)
+def _p_of_model_fold_pairs(folds: pd.DataFrame, first: str, second: str) -> float:
+    """Test as if every model's folds were observations of their own, which they are not: p is too small."""
+    wide = folds.pivot_table(index=["model", "fold"], columns="estimate", values="delta_llh").assign(baseline=0.0)
     return permutation.sign_flip_test((wide[first] - wide[second]).dropna().to_numpy())
 
 
 def _describe(values: Floats) -> dict[str, float]:
+    """Return mean, standard error, 95 % interval (Student's t) and p-values of the values of folds."""
     from scipy import stats
 
-    count, mean = len(values), float(np.mean(values))
-    error = float(np.std(values, ddof=1) / np.sqrt(count))
-    reach = error * float(stats.t.ppf(0.975, count - 1))
-    low, high = mean - reach, mean + reach
-    p, strict = permutation.sign_flip_test(values), permutation.sign_flip_test(values, ties=False)
+    count = len(values)
+    mean = float(np.mean(values))
+    std_error = float(np.std(values, ddof=1) / np.sqrt(count))
+    half_width = std_error * float(stats.t.ppf(0.975, count - 1))
     return {
-        "folds": count, "mean": mean, "std_error": error, "ci_low": low, "ci_high": high, "p": p, "p_strict": strict,
-    }  # fmt: skip
+        "folds": count,
+        "mean": mean,
+        "std_error": std_error,
+        "ci_low": mean - half_width,
+        "ci_high": mean + half_width,
+        "p": permutation.sign_flip_test(values),
+        "p_strict": permutation.sign_flip_test(values, ties=False),
+    }

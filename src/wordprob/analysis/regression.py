@@ -24,13 +24,13 @@ def baseline_formula(spillover: int = 3) -> str:
 
 
 def surprisal_terms(spillover: int = 3) -> str:
-    """Return what the paper adds to it: the surprisals at the same positions."""
+    """Return the terms that the paper adds to its baseline: the surprisals at the same positions."""
     return " + ".join(f"{at}surprisal" for at in positions(spillover))
 
 
 @dataclass(frozen=True)
-class Design:
-    """A formula worked out on a table: what is predicted, and from what."""
+class DesignMatrix:
+    """A formula evaluated on a table: ``y`` is predicted from the columns of ``x``, which ``terms`` names."""
 
     formula: str
     terms: tuple[str, ...]
@@ -39,26 +39,31 @@ class Design:
 
 
 def variables(formula: str) -> set[str]:
-    """Return the columns a formula asks for."""
+    """Return the columns that a formula needs."""
     return {str(name) for name in _parse(formula).required_variables}
 
 
-def design(formula: str, frame: pd.DataFrame) -> Design:
-    """Work out a formula; rows must be complete."""
+def design(formula: str, frame: pd.DataFrame) -> DesignMatrix:
+    """Evaluate a formula on a table without missing values."""
     parsed = _parse(formula)
     try:
-        with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is named below
+        with np.errstate(divide="ignore", invalid="ignore"):  # values that are not finite are reported below
             matrices = parsed.get_model_matrix(frame, na_action="raise")
     except Exception as error:  # formulaic wraps whatever the formula's own functions raise
         raise InputError(f"the formula '{formula}' cannot be worked out on this table: {error}") from error
     y = np.asarray(matrices.lhs, dtype=np.float64)
     x = np.asarray(matrices.rhs, dtype=np.float64)
     terms = tuple(str(name) for name in matrices.rhs.columns)
-    wrong = [term for term, column in zip(("what is predicted", *terms), (y[:, 0], *x.T), strict=True)
-             if not np.isfinite(column).all()]  # fmt: skip
-    if wrong:
-        raise InputError(f"in '{formula}', {', '.join(wrong)} is not finite on every row; the logarithm of 0, perhaps?")
-    return Design(formula, terms, y[:, 0], x)
+    _check_finite(formula, ("what is predicted", *terms), np.column_stack([y[:, 0], x]))
+    return DesignMatrix(formula, terms, y[:, 0], x)
+
+
+def _check_finite(formula: str, names: Sequence[str], columns: Floats) -> None:
+    not_finite = [name for name, column in zip(names, columns.T, strict=True) if not np.isfinite(column).all()]
+    if not_finite:
+        raise InputError(
+            f"in '{formula}', {', '.join(not_finite)} is not finite on every row; the logarithm of 0, perhaps?"
+        )
 
 
 def _parse(formula: str) -> Any:
@@ -74,27 +79,40 @@ def _parse(formula: str) -> Any:
     return parsed
 
 
-def fold_log_likelihoods(design: Design, folds: Ints, where: str) -> Floats:
+def fold_log_likelihoods(design: DesignMatrix, folds: Ints, where: str) -> Floats:
     """Return, for each fold in order, the mean log-likelihood (nats a word) of its rows after training on the others.
 
     The likelihood is Gaussian, with the training rows' mean squared residual for a variance.
     """
-    rows = np.column_stack([design.x, design.y])
-    parts = [rows[folds == fold] for fold in np.unique(folds)]
+    rows = np.column_stack([design.x, design.y])  # what is predicted is the last column
+    labels = np.unique(folds)
+    rows_of_folds = [rows[folds == fold] for fold in labels]
     # For least squares, the triangle R of a fold's QR decomposition is as good as its rows, and much smaller.
-    triangles = [_triangle(part) for part in parts]
-    found = []
-    for k, (fold, part) in enumerate(zip(np.unique(folds), parts, strict=True)):
+    triangles = [_triangle(fold_rows) for fold_rows in rows_of_folds]
+    means = []
+    for k, held_out in enumerate(rows_of_folds):
         training = np.vstack(triangles[:k] + triangles[k + 1 :])
-        fit = solve(training, len(rows) - len(part), design.terms, f"{where}, fold {fold}")
+        fit = solve(training, len(rows) - len(held_out), design.terms, f"{where}, fold {labels[k]}")
         variance = fit.squares / fit.rows
-        squared = (part[:, -1] - part[:, :-1] @ fit.weights) ** 2
-        found.append(float(np.mean(-0.5 * np.log(2 * np.pi * variance) - squared / (2 * variance))))
-    return np.array(found)
+        squared_errors = (held_out[:, -1] - held_out[:, :-1] @ fit.weights) ** 2
+        means.append(float(np.mean(-0.5 * np.log(2 * np.pi * variance) - squared_errors / (2 * variance))))
+    return np.array(means)
 
 
-class Fit(NamedTuple):
-    """A least-squares solution: weights, residual sum of squares, and the triangle they came from."""
+class LeastSquaresFit(NamedTuple):
+    """A least-squares solution.
+
+    Attributes
+    ----------
+    rows
+        The number of rows that were fitted.
+    weights
+        The coefficients.
+    squares
+        The residual sum of squares.
+    triangle
+        R of the QR decomposition of the predictors.
+    """
 
     rows: int
     weights: Floats
@@ -106,10 +124,10 @@ def _triangle(block: Floats) -> Floats:
     return np.asarray(np.linalg.qr(block, mode="r"), dtype=np.float64)
 
 
-def solve(block: Floats, rows: int, terms: Sequence[str], where: str) -> Fit:
-    """Regress the last column of ``block`` on the others; refuse what has no solution or has many.
+def solve(block: Floats, rows: int, terms: Sequence[str], where: str) -> LeastSquaresFit:
+    """Regress the last column of ``block`` on the others; raise if there is no solution or more than one.
 
-    ``block`` holds ``rows`` rows of data, or the triangles that stand for them.
+    ``block`` holds ``rows`` rows of data, or the triangles of their QR decompositions.
     """
     count = len(terms)
     if rows <= count:
@@ -118,9 +136,10 @@ def solve(block: Floats, rows: int, terms: Sequence[str], where: str) -> Fit:
             "Use fewer folds, fewer spill-over words or more data."
         )
     triangle = _triangle(block)
-    # What a column adds to those before it, as a share of its length: a question about directions, not about units.
+    # The share of a column's length that the columns before it do not explain; it does not depend on units.
     share = np.abs(np.diag(triangle)) / np.maximum(np.linalg.norm(triangle, axis=0), 1e-300)
-    if redundant := [term for term, part in zip(terms, share, strict=False) if part < 1e-10]:
+    redundant = [term for term, own_share in zip(terms, share, strict=False) if own_share < 1e-10]
+    if redundant:
         raise InputError(
             f"{where}: some terms say what those before them say already: {', '.join(redundant)}. "
             "Leave them out of the formula, or check whether a column is constant."
@@ -128,18 +147,18 @@ def solve(block: Floats, rows: int, terms: Sequence[str], where: str) -> Fit:
     if share[count] < 1e-10:
         raise InputError(f"{where}: the regression fits its training rows exactly, so it has no variance to judge by.")
     weights: Floats = np.linalg.solve(triangle[:count, :count], triangle[:count, count]).astype(np.float64)
-    return Fit(rows, weights, float(triangle[count, count] ** 2), triangle[:count, :count])
+    return LeastSquaresFit(rows, weights, float(triangle[count, count] ** 2), triangle[:count, :count])
 
 
-def coefficients(design: Design, where: str) -> pd.DataFrame:
+def coefficients(design: DesignMatrix, where: str) -> pd.DataFrame:
     """Return the weights of a fit to all rows, with standard errors and t-tests as ``summary(lm(…))`` prints them."""
     from scipy import stats
 
     fit = solve(np.column_stack([design.x, design.y]), len(design.y), design.terms, where)
-    freedom = fit.rows - len(design.terms)
-    # (XᵀX)⁻¹ by way of the triangle: half the digits are lost when XᵀX itself is inverted.
-    spread = np.sum(np.linalg.inv(fit.triangle) ** 2, axis=1)
-    error = np.sqrt(fit.squares / freedom * spread)
-    t = fit.weights / error
-    p = 2 * stats.t.sf(np.abs(t), freedom)
-    return pd.DataFrame({"term": design.terms, "estimate": fit.weights, "std_error": error, "t": t, "p": p})
+    degrees_of_freedom = fit.rows - len(design.terms)
+    # The diagonal of (XᵀX)⁻¹ by way of the triangle: inverting XᵀX itself would lose half the digits.
+    inverse_diagonal = np.sum(np.linalg.inv(fit.triangle) ** 2, axis=1)
+    std_error = np.sqrt(fit.squares / degrees_of_freedom * inverse_diagonal)
+    t = fit.weights / std_error
+    p = 2 * stats.t.sf(np.abs(t), degrees_of_freedom)
+    return pd.DataFrame({"term": design.terms, "estimate": fit.weights, "std_error": std_error, "t": t, "p": p})

@@ -25,13 +25,13 @@ SCALE = 100
 
 ABSENT = "–"
 
-CORRELATION_HEADS = ("Model", "Predictor", "Estimate", "Types", "Spearman", "Change", "Pearson", "Change")
+CORRELATION_HEADERS = ("Model", "Predictor", "Estimate", "Types", "Spearman", "Change", "Pearson", "Change")
 
 
 # --- reading times -------------------------------------------------------------------------------------------------
 
 
-def reading_times_files(result: reading_times.Result) -> dict[str, bytes]:
+def reading_times_files(result: reading_times.ReadingTimesResult) -> dict[str, bytes]:
     """Return every file of a reading-time study."""
     return {
         "delta_llh.tsv": outputs.tsv(result.folds),
@@ -44,29 +44,34 @@ def reading_times_files(result: reading_times.Result) -> dict[str, bytes]:
     }
 
 
-def reading_times_markdown(result: reading_times.Result) -> str:
+def reading_times_markdown(result: reading_times.ReadingTimesResult) -> str:
     """Return the paper's table in Markdown: for each corpus Improvement, Corrected and Buggy, in 10⁻² nats a word."""
-    heads = _headers(result)
-    head = ["Model", *(f"{result.titles[corpus]}: {name}" for corpus in result.corpora for name in heads)]
-    rows = [[model, *_cells(result, model, "{:.2f}{}")] for model in _rows(result)]
-    return f"{_markdown(head, rows)}\n{_caption(result)}\n"
+    headers = ["Model"]
+    for corpus in result.corpora:
+        headers += [f"{result.titles[corpus]}: {name}" for name in _headers(result)]
+    rows = [[model, *_cells(result, model)] for model in _models(result)]
+    return f"{_markdown(headers, rows)}\n{_caption(result)}\n"
 
 
-def reading_times_latex(result: reading_times.Result) -> str:
+def reading_times_latex(result: reading_times.ReadingTimesResult) -> str:
     """Return the same table in LaTeX (needs booktabs)."""
-    count, width = len(result.corpora), len(_headers(result))
+    count = len(result.corpora)
+    width = len(_headers(result))  # columns of a corpus
     titles = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{_tex(result.titles[c])}}}" for c in result.corpora)
+    # LaTeX counts columns from 1, and the first is the model's.
     rules = " ".join(rf"\cmidrule(lr){{{2 + width * n}-{1 + width * (n + 1)}}}" for n in range(count))
-    heads = " & ".join(_headers(result) * count)
-    cells = {model: [_starred(cell) for cell in _cells(result, model, "{:.2f}{}")] for model in _rows(result)}
-    body = [" & ".join([_tex(model), *cells[model]]) + r" \\" for model in cells]
+    headers = " & ".join(_headers(result) * count)
+    body = []
+    for model in _models(result):
+        cells = [_tex_number(cell) for cell in _cells(result, model)]
+        body.append(" & ".join([_tex(model), *cells]) + r" \\")
     lines = [
         f"% {_caption(result)}",
         rf"\begin{{tabular}}{{l{'c' * width * count}}}",
         r"\toprule",
         rf"& {titles} \\",
         rules,
-        rf"Model & {heads} \\",
+        rf"Model & {headers} \\",
         r"\midrule",
         *body,
         r"\bottomrule",
@@ -75,33 +80,38 @@ def reading_times_latex(result: reading_times.Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _starred(cell: str) -> str:
-    """Raise the stars, and set a sign and a dash as signs and dashes."""
+def _tex_number(cell: str) -> str:
+    """Return a cell as LaTeX: the number in mathematics, so that a minus is one, and the stars as a superscript."""
     number = cell.rstrip("*")
-    raised = f"^{{{cell[len(number) :]}}}" if cell != number else ""
-    return f"${number}{raised}$" if number != ABSENT else "--"
+    if number == ABSENT:
+        return "--"
+    superscript = f"^{{{cell[len(number) :]}}}" if cell != number else ""
+    return f"${number}{superscript}$"
 
 
-def _rows(result: reading_times.Result) -> list[str]:
+def _models(result: reading_times.ReadingTimesResult) -> list[str]:
     return result.models + ([ALL_MODELS] if ALL_MODELS in set(result.summary["model"]) else [])
 
 
-def _headers(result: reading_times.Result) -> list[str]:
-    """Return the columns that have a value somewhere; surprisals may be of one kind only."""
-    there = set(result.summary["contrast"])
-    return [name for name, contrast in HEADERS.items() if contrast in there]
+def _headers(result: reading_times.ReadingTimesResult) -> list[str]:
+    """Return the columns that have a value somewhere; there may be one estimate only."""
+    contrasts = set(result.summary["contrast"])
+    return [name for name, contrast in HEADERS.items() if contrast in contrasts]
 
 
-def _cells(result: reading_times.Result, model: str, form: str) -> list[str]:
+def _cells(result: reading_times.ReadingTimesResult, model: str) -> list[str]:
+    """Return a row of the table: the mean of each corpus and contrast, with its stars."""
     rows = result.summary[result.summary["model"] == model]
+    cells = {}
+    for corpus, contrast, mean, stars in zip(
+        rows["corpus"], rows["contrast"], rows["mean"].astype(float), rows["stars"].astype(str), strict=True
+    ):
+        cells[corpus, contrast] = f"{SCALE * mean:.2f}{stars}"
     contrasts = [HEADERS[name] for name in _headers(result)]
-    names = zip(rows["corpus"], rows["contrast"], strict=True)
-    values = zip(rows["mean"].astype(float), rows["stars"].astype(str), strict=True)
-    found = {key: form.format(SCALE * mean, stars) for key, (mean, stars) in zip(names, values, strict=True)}
-    return [found.get((corpus, contrast), ABSENT) for corpus in result.corpora for contrast in contrasts]
+    return [cells.get((corpus, contrast), ABSENT) for corpus in result.corpora for contrast in contrasts]
 
 
-def _caption(result: reading_times.Result) -> str:
+def _caption(result: reading_times.ReadingTimesResult) -> str:
     return (
         "Δ log-likelihood of held-out reading times, 10⁻² nats per word, mean over folds. Corrected and Buggy (naive): "
         "against the regression without surprisal; Improvement: their difference. Stars: p < .05, .01, .001 by "
@@ -112,7 +122,7 @@ def _caption(result: reading_times.Result) -> str:
 # --- word lengths --------------------------------------------------------------------------------------------------
 
 
-def word_lengths_files(result: word_lengths.Result) -> dict[str, bytes]:
+def word_lengths_files(result: word_lengths.WordLengthResult) -> dict[str, bytes]:
     """Return every file of a word-length study."""
     return {
         "correlations.tsv": outputs.tsv(result.correlations),
@@ -124,34 +134,46 @@ def word_lengths_files(result: word_lengths.Result) -> dict[str, bytes]:
     }
 
 
-def word_lengths_markdown(result: word_lengths.Result) -> str:
+def word_lengths_markdown(result: word_lengths.WordLengthResult) -> str:
     """Return the correlations with word length in Markdown, with their bootstrap intervals."""
-    head = list(CORRELATION_HEADS)
     rows = [_correlation_cells(row) for _, row in result.correlations.iterrows()]
-    return f"{_markdown(head, rows)}\n{result.caption}\n"
+    return f"{_markdown(CORRELATION_HEADERS, rows)}\n{result.caption}\n"
 
 
-def word_lengths_latex(result: word_lengths.Result) -> str:
+def word_lengths_latex(result: word_lengths.WordLengthResult) -> str:
     """Return the same table in LaTeX (needs booktabs)."""
     body = [" & ".join(_tex(cell) for cell in _correlation_cells(row)) for _, row in result.correlations.iterrows()]
-    lines = [f"% {result.caption}", r"\begin{tabular}{lllrcccc}", r"\toprule",
-             rf"{' & '.join(CORRELATION_HEADS)} \\", r"\midrule",
-             *(rf"{row} \\" for row in body), r"\bottomrule", r"\end{tabular}"]  # fmt: skip
+    lines = [
+        f"% {result.caption}",
+        r"\begin{tabular}{lllrcccc}",
+        r"\toprule",
+        rf"{' & '.join(CORRELATION_HEADERS)} \\",
+        r"\midrule",
+        *(rf"{row} \\" for row in body),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _correlation_cells(row: pd.Series) -> list[str]:
-    names = [kind + change for kind in word_lengths.KINDS for change in ("", "_change")]
-    form = "{:.3f} [{:.3f}, {:.3f}]"
-    values = [form.format(row[n], row[f"{n}_low"], row[f"{n}_high"]) if row[n] == row[n] else ABSENT for n in names]
-    return [row["model"], row["predictor"], row["estimate"] or ABSENT, str(row["types"]), *values]
+    cells = [row["model"], row["predictor"], row["estimate"] or ABSENT, str(row["types"])]
+    for name in word_lengths.CORRELATION_NAMES:
+        cells += [_interval_cell(row, name), _interval_cell(row, f"{name}_change")]
+    return cells
+
+
+def _interval_cell(row: pd.Series, name: str) -> str:
+    if pd.isna(row[name]):
+        return ABSENT
+    return f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]"
 
 
 # --- both ----------------------------------------------------------------------------------------------------------
 
 
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headers, ["---"] * len(headers), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 

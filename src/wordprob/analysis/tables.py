@@ -1,4 +1,4 @@
-"""The door: files become checked tables, or an error says what is wrong with them and where."""
+"""Files become checked tables, or an error says what is wrong with them and where."""
 
 from __future__ import annotations
 
@@ -14,49 +14,53 @@ from numpy.typing import NDArray
 
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, listing, missing_columns
-from wordprob.tables import formats as sheets
+from wordprob.tables import formats
 from wordprob.tables.files import sidecar
 from wordprob.tables.formats.base import UNNAMED
 from wordprob.tables.formats.delimited import Delimited
 
 Mask = NDArray[np.bool_]
 
+WORD_KEYS = ["text_id", "word_id"]
+"""The columns that identify a word."""
+
 MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
 """What stands for a missing number; in a column of words all of these are words."""
 
-COMMAS = re.compile(r"-?\d+(?:,\d+)?(?:[eE][-+]?\d+)?")
+DECIMAL_COMMA_NUMBER = re.compile(r"-?\d+(?:,\d+)?(?:[eE][-+]?\d+)?")
 
 
 def read_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     """Read a TSV, CSV, Parquet, JSON-lines or Excel file; cells of text files stay text until asked to be numbers.
 
-    A word such as ``NA`` or ``null`` must survive the reading, and a number that is none must be found with its row,
-    so nothing is guessed here.
+    Nothing is guessed here: a word such as ``NA`` or ``null`` must stay a word, and a cell that is not a number must be
+    reported with its row.
     """
-    opened = sheets.read(path, sheet=sheet)
-    frame = opened.frame()
-    if isinstance(opened, Delimited) and opened.dialect.decimal == ",":
-        frame = frame.apply(_with_points)
+    table = formats.read(path, sheet=sheet)
+    frame = table.frame()
+    if isinstance(table, Delimited) and table.dialect.decimal == ",":
+        frame = frame.apply(_with_decimal_points)
     # A nameless first column is the row number that pandas and R write.
     return frame.drop(columns=[name for name in frame.columns[:1] if str(name).startswith(UNNAMED)])
 
 
-def _with_points(column: pd.Series) -> pd.Series:
+def _with_decimal_points(column: pd.Series) -> pd.Series:
     """Write decimal commas as points in a column that holds nothing but numbers."""
-    numbers = all(value in MISSING or COMMAS.fullmatch(value) for value in column)
-    return column.str.replace(",", ".") if numbers else column
+    only_numbers = all(value in MISSING or DECIMAL_COMMA_NUMBER.fullmatch(value) for value in column)
+    return column.str.replace(",", ".") if only_numbers else column
 
 
 def read_scored(path: str | Path, sheet: str | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read a scored table and its metadata; columns that were given a prefix are also there by their usual names."""
-    frame, about = read_table(path, sheet), read_metadata(path)
-    prefix = str(about.get("prefix", ""))
-    named = [name for name in frame.columns if prefix and str(name).startswith(prefix)]
-    return frame.assign(**{str(name).removeprefix(prefix): frame[name] for name in named}), about
+    frame = read_table(path, sheet)
+    metadata = read_metadata(path)
+    prefix = str(metadata.get("prefix", ""))
+    prefixed = [str(name) for name in frame.columns if prefix and str(name).startswith(prefix)]
+    return frame.assign(**{name.removeprefix(prefix): frame[name] for name in prefixed}), metadata
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Return what wordprob wrote beside a table or into it; nothing for a table of other origin."""
+    """Return the metadata that wordprob wrote next to a table or into it; empty for a table of other origin."""
     path = Path(path)
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
@@ -64,12 +68,12 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         stored = (pq.read_schema(path).metadata or {}).get(b"wordprob", b"{}")
     else:
         stored = sidecar(path).read_bytes() if sidecar(path).is_file() else b"{}"
-    found: dict[str, Any] = json.loads(stored)
-    return found
+    metadata: dict[str, Any] = json.loads(stored)
+    return metadata
 
 
 def pair(given: str) -> tuple[str, str]:
-    """Read ``COLUMN=VALUE``."""
+    """Return the column and the value of ``COLUMN=VALUE``."""
     column, equals, value = given.partition("=")
     if not equals:
         raise OptionError(f"'{given}' names no column and value; write both, for example structure=active")
@@ -77,27 +81,32 @@ def pair(given: str) -> tuple[str, str]:
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
-    """Raise, unless ``frame`` has all ``columns``; say which are missing and what is there."""
-    if message := missing_columns(where, columns, frame.columns):
+    """Raise unless ``frame`` has all ``columns``; the message names the missing ones and those that there are."""
+    message = missing_columns(where, columns, frame.columns)
+    if message:
         raise InputError(message)
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
-    """Return a column as numbers, missing ones as NaN; name the rows that hold something else."""
+    """Return a column as numbers, missing ones as NaN; raise with the rows that hold something else."""
     if pd.api.types.is_numeric_dtype(frame[column]):
         return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
-    values = frame[column].tolist()
-    found = [_number(value) for value in values]
-    wrong = [(row, value) for row, (value, number) in enumerate(zip(values, found, strict=True)) if number is None]
-    if wrong:
+    converted = []
+    not_numbers = []
+    for row, value in enumerate(frame[column].tolist(), start=1):
+        number = _number(value)
+        converted.append(number)
+        if number is None:
+            not_numbers.append(f"row {row}: {value!r}")
+    if not_numbers:
         raise InputError(
-            f"{where}: column '{column}' holds {len(wrong)} values that are not numbers: "
-            f"{listing(f'row {row + 1}: {value!r}' for row, value in wrong)}."
+            f"{where}: column '{column}' holds {len(not_numbers)} values that are not numbers: {listing(not_numbers)}."
         )
-    return np.array(found, dtype=np.float64)
+    return np.array(converted, dtype=np.float64)
 
 
 def _number(value: object) -> float | None:
+    """Return a cell as a number, NaN for a missing one, ``None`` for anything else."""
     if value is None or value is pd.NA or str(value).strip() in MISSING:
         return float("nan")
     try:
@@ -108,12 +117,12 @@ def _number(value: object) -> float | None:
 
 
 def check_times(times: Floats, column: str, where: str) -> None:
-    """Raise, unless there are times and they differ."""
+    """Raise unless there are times and they differ."""
     known = times[np.isfinite(times)]
     if not len(known):
         raise InputError(f"{where}: column '{column}' holds no times at all.")
     if np.all(known == known[0]):
         raise InputError(
             f"{where}: all {len(known)} times in column '{column}' are {known[0]:g}; there is nothing to predict. "
-            "Name the right column with --time-column."
+            "Specify the right column as `time_column`."
         )

@@ -16,16 +16,22 @@ def stream(source: str, column: str = "text", limit: int | None = None) -> Itera
     ----------
     source
         A ``.parquet``, ``.jsonl``, ``.csv`` or ``.tsv`` file with a column of texts, a text file with one on each line
-        (all but the first may be compressed), or ``hf:NAME[:CONFIG][:SPLIT]`` for a Hugging Face data set or a folder
+        (all except Parquet may be compressed), or ``hf:NAME[:CONFIG][:SPLIT]`` for a Hugging Face data set or a folder
         of its kind.
     column
         The column that holds the texts.
     limit
         Stop after so many texts.
     """
-    place = source_of(source)
-    texts = (_text(place, record) for record, _ in read(place, ReadOptions(column)))
-    return islice((text for text in texts if text.strip()), limit)
+    return islice(_texts(source, column), limit)
+
+
+def _texts(source: str, column: str) -> Iterator[str]:
+    opened = source_of(source)
+    for record, _ in read(opened, ReadOptions(column)):
+        text = _text(opened, record)
+        if text.strip():
+            yield text
 
 
 def check(source: str, column: str = "text") -> None:
@@ -35,8 +41,9 @@ def check(source: str, column: str = "text") -> None:
 
 
 def _text(source: Source, record: Record) -> str:
+    """Return the text of a record; raise if it has none, because a study must not lose texts silently."""
     if record.problem and record.problem != "empty":
-        kind = EncodingError if record.problem == "encoding" else InputError
+        error = EncodingError if record.problem == "encoding" else InputError
         unit = "line" if source.kind in ("lines", "jsonl") else "row"
-        raise kind(f"{source.path}, {unit} {record.number}: {record.reason}.")
+        raise error(f"{source.path}, {unit} {record.number}: {record.reason}.")
     return record.text

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from wordprob.analysis.reading_times import size_of
+from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask
-from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
+from wordprob.analysis.word_types import ScoredFile, TypeSums, WordFilter, batches, open_scored
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, WordprobError
 
-KINDS = ("spearman", "pearson")
+CORRELATION_NAMES = ("spearman", "pearson")
+"""The two correlations, in the order of the rows of :meth:`Correlations.weighted`."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,9 @@ class WordLengthSettings:
     Attributes
     ----------
     which
-        WordFilter words count.
+        Which words count.
     resamples, seed
-        Bootstrap samples of word types, and where they start.
+        The number of bootstrap samples of word types, and their seed.
     level
         Coverage of the intervals.
     """
@@ -47,9 +49,13 @@ class WordLengthSettings:
             raise OptionError(f"{self.resamples} bootstrap samples make no interval; use at least 2, better 500.")
 
 
+Settings = WordLengthSettings
+"""The name of :class:`WordLengthSettings` in earlier versions, so that scripts written for them run."""
+
+
 @dataclass(frozen=True)
-class Result:
-    """What came out.
+class WordLengthResult(StudyResult):
+    """What a word-length study found.
 
     Attributes
     ----------
@@ -72,12 +78,6 @@ class Result:
         return list(dict.fromkeys(self.correlations["model"]))
 
     @property
-    def sizes(self) -> dict[str, float | None]:
-        """Millions of parameters of each model, where known."""
-        known = cast("Mapping[str, float | None]", self.provenance["sizes"])
-        return {model: known.get(model) for model in self.models}
-
-    @property
     def caption(self) -> str:
         """What a table or figure says about itself."""
         return (
@@ -86,26 +86,36 @@ class Result:
             "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive."
         )
 
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the result by name: tables, figures and provenance."""
+        from wordprob.analysis import report
+
+        return report.word_lengths_files(self)
+
 
 def aggregate(paths: Sequence[Path], which: WordFilter) -> dict[str, TypeSums]:
-    """Sum up scored tables by the model that scored them."""
+    """Add up scored tables by the model that scored them."""
     files = [open_scored(path) for path in paths]
     if not files:
         raise InputError("there is nothing to aggregate: give at least one scored table.")
-    if "" in {file.unit for file in files} and len({file.unit for file in files}) > 1:
-        nameless = next(file.path for file in files if not file.unit)
-        raise InputError(f"{nameless} does not say its unit, others do; score it again, or aggregate it by itself.")
-    found: dict[str, TypeSums] = {}
+    units = {file.unit for file in files}
+    if "" in units and len(units) > 1:
+        unknown = next(file.path for file in files if not file.unit)
+        raise InputError(f"{unknown} does not say its unit, others do; score it again, or aggregate it by itself.")
+    sums: dict[str, TypeSums] = {}
     for file in files:
-        sums = found.setdefault(file.model, TypeSums(which))
-        try:
-            for words, corrected, naive in batches(file):
-                sums.add(words, corrected, naive)
-        except WordprobError:
-            raise
-        except ValueError as error:  # the readers of text files and of Parquet have their own words for it
-            raise InputError(f"{file.path} cannot be read as scored words: {error}") from error
-    return found
+        _add_file(sums.setdefault(file.model, TypeSums(which)), file)
+    return sums
+
+
+def _add_file(sums: TypeSums, file: ScoredFile) -> None:
+    try:
+        for words, corrected, naive in batches(file):
+            sums.add(words, corrected, naive)
+    except WordprobError:
+        raise
+    except ValueError as error:  # pandas and pyarrow raise subclasses of it, each with messages of its own
+        raise InputError(f"{file.path} cannot be read as scored words: {error}") from error
 
 
 def analyse(
@@ -114,15 +124,15 @@ def analyse(
     costs: Mapping[str, float] | None = None,
     unigrams: str = "the scored words themselves",
     sizes: Mapping[str, float] | None = None,
-) -> Result:
+) -> WordLengthResult:
     """Correlate every predictor with word length, for every model.
 
     Parameters
     ----------
     sums
-        What was kept of each word type, by model.
+        The sums for each word type, by model.
     settings
-        WordFilter words, and how.
+        Which words count, and how intervals are computed.
     costs
         Unigram surprisals, nats, by type; types without one are left out. By default, from the types' own counts.
     unigrams
@@ -130,8 +140,10 @@ def analyse(
     sizes
         Millions of parameters, for models whose names do not tell.
     """
-    tables = {model: _predictors(part.table(), costs, model) for model, part in sums.items()}
-    correlations = [row for model, table in tables.items() for row in _correlate(model, table, settings)]
+    tables = {model: _predictors(type_sums.table(), costs, model) for model, type_sums in sums.items()}
+    correlations: list[dict[str, object]] = []
+    for model, table in tables.items():
+        correlations += _correlate(model, table, settings)
     types = pd.concat([table.assign(model=model) for model, table in tables.items()], ignore_index=True)
     provenance = {
         "study": "word lengths",
@@ -139,78 +151,99 @@ def analyse(
         "unigrams": unigrams,
         "intervals": f"{settings.level:.0%} bootstrap over types, {settings.resamples} samples, seed {settings.seed}",
         "sizes": {model: (sizes or {}).get(model, size_of(model)) for model in sums},
-        "scored": {model: {"words": part.rows, "without a value": part.missing} for model, part in sums.items()},
+        "scored": {model: {"words": sums[model].rows, "without a value": sums[model].missing} for model in sums},
     }
     columns = ["model", *[name for name in types.columns if name != "model"]]
-    return Result(pd.DataFrame(correlations), types[columns], provenance)
+    return WordLengthResult(pd.DataFrame(correlations), types[columns], provenance)
 
 
-PREDICTORS = {
-    "Zipf": ("", "zipf"),
-    "CCH (Piantadosi) naive": ("naive", "expected_naive"),
-    "CCH (Piantadosi) corrected": ("corrected", "expected_corrected"),
-    "CCH (Pimentel) naive": ("naive", "ratio_naive"),
-    "CCH (Pimentel) corrected": ("corrected", "ratio_corrected"),
-}
-"""Predictor and estimate, and the column that holds it."""
+# --- predictors ------------------------------------------------------------------------------------------------------
+
+
+class Predictor(NamedTuple):
+    """A hypothesis about word length, the estimate of surprisal that it uses (if any), and the column of its values."""
+
+    name: str
+    estimate: str
+    column: str
+
+
+PREDICTORS = (
+    Predictor("Zipf", "", "zipf"),
+    Predictor("CCH (Piantadosi)", "naive", "expected_naive"),
+    Predictor("CCH (Piantadosi)", "corrected", "expected_corrected"),
+    Predictor("CCH (Pimentel)", "naive", "ratio_naive"),
+    Predictor("CCH (Pimentel)", "corrected", "ratio_corrected"),
+)
+"""The predictors in the order of the tables; a corrected one follows its naive one, with which it is compared."""
 
 
 def _predictors(types: pd.DataFrame, costs: Mapping[str, float] | None, model: str) -> pd.DataFrame:
+    """Return the types for which every predictor has a value, the most frequent first."""
     table = types[["word", "length", "count"]].copy()
     total = types["count"].sum()
-    own = -np.log(types["count"] / max(total, 1))
-    table["zipf"] = own if costs is None else types["word"].map(costs)
+    own_costs = -np.log(types["count"] / max(total, 1))
+    table["zipf"] = own_costs if costs is None else types["word"].map(costs)
     for estimate in ("naive", "corrected"):
         table[f"expected_{estimate}"] = types[estimate] / types["count"]
         with np.errstate(invalid="ignore", divide="ignore"):
             table[f"ratio_{estimate}"] = types[f"{estimate}_squared"] / types[estimate]
     known: Mask = np.isfinite(table.drop(columns="word").to_numpy(dtype=np.float64)).all(axis=1)
     table = table[known]
-    _check(table, model)
+    _check_enough_types(table, model)
     return table.sort_values("count", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _check(table: pd.DataFrame, model: str) -> None:
+def _check_enough_types(table: pd.DataFrame, model: str) -> None:
     if len(table) < 3:
         raise InputError(
-            f"{model}: {len(table)} word types are left, too few to correlate. Use more text, a smaller "
-            "--min-count, or frequencies that have the words."
+            f"{model}: {len(table)} word types are left, too few to correlate. Use more text, a smaller `min_count`, "
+            "or frequencies that have the words."
         )
     if table["length"].nunique() == 1:
         raise InputError(f"{model}: all {len(table)} words are {table['length'].iloc[0]} letters long.")
 
 
 def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) -> Iterator[dict[str, object]]:
+    """Yield a row for each predictor: its correlations with length, and how a correction changes them."""
     lengths = table["length"].to_numpy(dtype=np.float64)
-    values = np.stack([table[column].to_numpy(dtype=np.float64) for _, column in PREDICTORS.values()], axis=1)
-    of = Correlations(values, lengths)
-    point = of.weighted(np.ones(len(table)))
+    values = np.stack([table[column].to_numpy(dtype=np.float64) for _, _, column in PREDICTORS], axis=1)
+    correlations = Correlations(values, lengths)
+    # Axes: which correlation, which predictor; for the resamples, which resample comes first.
+    observed = correlations.weighted(np.ones(len(table)))
     # Every predictor sees the same resamples, so that their intervals can be compared.
-    drawn = np.stack([of.weighted(w) for w in resamples(len(table), settings.resamples, settings.seed)])
-    for n, (name, (estimate, _)) in enumerate(PREDICTORS.items()):
-        row: dict[str, object] = {"model": model, "predictor": name.removesuffix(f" {estimate}"), "estimate": estimate}
-        row["types"] = len(table)
-        for k, kind in enumerate(KINDS):
-            row |= _interval(kind, point[k, n], drawn[:, k, n], settings.level)
-        for k, kind in enumerate(KINDS):
-            # A corrected predictor follows its naive one; the two are compared within resamples.
-            change, changes = (point[k, n] - point[k, n - 1], drawn[:, k, n] - drawn[:, k, n - 1])
-            if estimate != "corrected":
-                change, changes = np.nan, np.full(1, np.nan)
-            row |= _interval(f"{kind}_change", change, changes, settings.level)
+    weights_of_resamples = resamples(len(table), settings.resamples, settings.seed)
+    resampled = np.stack([correlations.weighted(weights) for weights in weights_of_resamples])
+    for p, predictor in enumerate(PREDICTORS):
+        row: dict[str, object] = {
+            "model": model,
+            "predictor": predictor.name,
+            "estimate": predictor.estimate,
+            "types": len(table),
+        }
+        for c, name in enumerate(CORRELATION_NAMES):
+            row |= _interval(name, observed[c, p], resampled[:, c, p], settings.level)
+        for c, name in enumerate(CORRELATION_NAMES):
+            change: float = np.nan
+            changes: Floats = np.full(1, np.nan)
+            if predictor.estimate == "corrected":
+                # The predictor before it is its naive one; the two are compared within resamples.
+                change = observed[c, p] - observed[c, p - 1]
+                changes = resampled[:, c, p] - resampled[:, c, p - 1]
+            row |= _interval(f"{name}_change", change, changes, settings.level)
         yield row
 
 
-def _interval(name: str, point: float, drawn: Floats, level: float) -> dict[str, object]:
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return {name: point, f"{name}_low": float(low), f"{name}_high": float(high)}
+def _interval(name: str, observed: float, resampled: Floats, level: float) -> dict[str, object]:
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    return {name: observed, f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
 # --- the bootstrap -------------------------------------------------------------------------------------------------
 
 
 def resamples(n: int, count: int, seed: int) -> Iterator[Floats]:
-    """Yield, for each bootstrap sample of ``n`` things, how often each was drawn."""
+    """Yield, for each bootstrap sample of ``n`` items, how often each item was drawn."""
     random = np.random.default_rng(seed)
     for _ in range(count):
         yield np.bincount(random.integers(n, size=n), minlength=n).astype(np.float64)
@@ -219,28 +252,38 @@ def resamples(n: int, count: int, seed: int) -> Iterator[Floats]:
 class Correlations:
     """Spearman's and Pearson's correlations of several columns with one variable, for any weights of the rows.
 
-    Whole weights stand for rows written out so many times. Values are sorted into groups of ties once; the ranks of a
-    resample then follow from cumulated weights, and nothing is sorted a thousand times.
+    A whole weight counts a row so many times. Values are sorted into groups of ties once; the ranks of a resample then
+    follow from cumulated weights, and nothing is sorted a thousand times.
+
+    Parameters
+    ----------
+    columns
+        A row for each observation, a column for each variable.
+    reference
+        The variable that all of them are correlated with.
     """
 
     def __init__(self, columns: Floats, reference: Floats) -> None:
-        x, y = columns - columns.mean(axis=0), (reference - reference.mean())[:, None]
+        # Centred, so that a variance is not the small difference of two large numbers.
+        x = columns - columns.mean(axis=0)
+        y = (reference - reference.mean())[:, None]
         self._moments = np.ascontiguousarray(np.hstack([x, y, x * x, y * y, x * y]))
-        self._groups = [_ties(column) for column in columns.T]
-        self._reference = _ties(reference)
+        self._groups = [_tie_groups(column) for column in columns.T]
+        self._reference = _tie_groups(reference)
 
     def weighted(self, weights: Floats) -> Floats:
         """Return two rows, Spearman's and Pearson's correlations, with a column for each column."""
         return np.stack([self._spearman(weights), self._pearson(weights)])
 
     def _spearman(self, weights: Floats) -> Floats:
-        ranks, squares = _ranks(self._reference, weights)
-        expected = weights * ranks[self._reference]
-        found = []
-        for group in self._groups:
-            own, norm = _ranks(group, weights)
-            found.append(_ratio(float(expected @ own[group]), norm * squares))
-        return np.array(found)
+        reference_ranks, reference_squares = _ranks(self._reference, weights)
+        weighted_reference = weights * reference_ranks[self._reference]
+        correlations = []
+        for groups in self._groups:
+            ranks, squares = _ranks(groups, weights)
+            covariance = float(weighted_reference @ ranks[groups])
+            correlations.append(_ratio(covariance, squares * reference_squares))
+        return np.array(correlations)
 
     def _pearson(self, weights: Floats) -> Floats:
         count = len(self._groups)
@@ -250,14 +293,15 @@ class Correlations:
         return np.array([_ratio(float(a), float(b)) for a, b in zip(xy - x * y, spread, strict=True)])
 
 
-def _ties(values: Floats) -> Ints:
-    """Number the distinct values in their order."""
+def _tie_groups(values: Floats) -> Ints:
+    """Return, for each value, its number among the distinct values in ascending order: ties have the same number."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _ranks(group: Ints, weights: Floats) -> tuple[Floats, float]:
-    """Return the rank of each group (ties share theirs) less the mean rank, and the sum of their squares over rows."""
-    size = np.bincount(group, weights=weights)
+def _ranks(groups: Ints, weights: Floats) -> tuple[Floats, float]:
+    """Return the rank of each group of ties minus the mean rank, and the sum of their squares over rows."""
+    size = np.bincount(groups, weights=weights)
+    # A group's ranks end where the cumulated sizes do; ties share the mean of theirs.
     ranks = np.cumsum(size) - (size - 1) / 2 - (weights.sum() + 1) / 2
     return ranks, float(size @ (ranks * ranks))
 

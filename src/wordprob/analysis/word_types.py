@@ -1,7 +1,7 @@
-"""What is kept of each word type while scored words stream by: count, length, Σ s and Σ s², naive and corrected.
+"""Sums for each word type over a stream of scored words: count, length, Σ s and Σ s², naive and corrected.
 
-Twenty million rows must not be in memory at once, nor go through Python one by one. A batch's words are encoded to the
-few distinct ones; only those meet Python, and only once in a run; the rest is :func:`numpy.bincount`.
+Twenty million rows must not be in memory at once, nor go through Python one by one. A batch's words are encoded as
+numbers of the few distinct ones; Python sees only those, each once in a run; the rest is :func:`numpy.bincount`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from wordprob.analysis.frequencies import OUTER
-from wordprob.analysis.tables import require
+from wordprob.analysis.frequencies import OUTER_PUNCTUATION
+from wordprob.analysis.tables import read_metadata, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError
-from wordprob.tables.files import format_of, sidecar
+from wordprob.tables.files import format_of
 from wordprob.tables.schema import UNITS
 
 KEEP = ("alphabetic", "all")
 CASES = ("lower", "as-is")
-BATCH = 1 << 19
-NEEDED = ["word", "surprisal", "surprisal_naive"]
+BATCH_ROWS = 1 << 19
+SCORED_COLUMNS = ["word", "surprisal", "surprisal_naive"]
 SUMS = ("corrected", "corrected_squared", "naive", "naive_squared")
 
 
@@ -50,11 +50,11 @@ class WordFilter:
 
     def __post_init__(self) -> None:
         if self.keep not in KEEP:
-            raise OptionError(f"words to keep are {' or '.join(KEEP)}, not '{self.keep}'.")
+            raise OptionError(f"`keep` is '{self.keep}'; it must be {' or '.join(KEEP)}.")
         if self.case not in CASES:
-            raise OptionError(f"case is {' or '.join(CASES)}, not '{self.case}'.")
+            raise OptionError(f"`case` is '{self.case}'; it must be {' or '.join(CASES)}.")
         if self.min_count < 1:
-            raise OptionError(f"a minimum count of {self.min_count} cannot be; use 1 to keep all words.")
+            raise OptionError(f"`min_count` is {self.min_count}; use 1 to keep all words.")
 
     def type_of(self, word: str) -> str | None:
         """Return the type a word belongs to; ``None`` when it does not count."""
@@ -63,19 +63,27 @@ class WordFilter:
         return word.lower() if self.case == "lower" else word
 
     def describe(self) -> str:
-        """Say it in a sentence."""
-        kind = "words of letters only" if self.keep == "alphabetic" else "all words"
+        """Return the filter in words, for captions."""
+        words = "words of letters only" if self.keep == "alphabetic" else "all words"
         case = "lower-cased" if self.case == "lower" else "case kept"
-        return f"{kind}, {case}, seen at least {self.min_count} times"
+        return f"{words}, {case}, seen at least {self.min_count} times"
 
 
 class TypeSums:
-    """Running sums for each word type."""
+    """Running sums for each word type.
 
-    def __init__(self, which: WordFilter) -> None:
-        self._which = which
-        self._types: dict[str, int] = {}
-        self._known: dict[str, int] = {}
+    Attributes
+    ----------
+    rows
+        Scored words so far, including those that do not count.
+    missing
+        Those of them without a surprisal.
+    """
+
+    def __init__(self, word_filter: WordFilter) -> None:
+        self._filter = word_filter
+        self._number_of_type: dict[str, int] = {}
+        self._number_of_word: dict[str, int] = {}  # of the word's type; -1 for a word that does not count
         self._counts: Ints = np.zeros(0, dtype=np.int64)
         self._sums: dict[str, Floats] = {name: np.zeros(0) for name in SUMS}
         self.rows = 0
@@ -84,49 +92,58 @@ class TypeSums:
     def add(self, words: Any, corrected: Floats, naive: Floats) -> None:
         """Add scored words; ``words`` is an Arrow array or a sequence of strings."""
         encoded = (words if isinstance(words, pa.Array) else pa.array(words, pa.string())).dictionary_encode()
-        ids = np.array([self._id(word) for word in encoded.dictionary.to_pylist()], dtype=np.int64)
-        ids = ids[encoded.indices.to_numpy(zero_copy_only=False)]
+        number_of_distinct = np.array(
+            [self._type_number(word) for word in encoded.dictionary.to_pylist()], dtype=np.int64
+        )
+        types = number_of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
         scored = np.isfinite(corrected) & np.isfinite(naive)
-        self.rows += len(ids)
+        self.rows += len(types)
         self.missing += int((~scored).sum())
-        used = scored & (ids >= 0)
-        self._grow()
-        self._counts += np.bincount(ids[used], minlength=len(self._counts))
-        s, b = corrected[used], naive[used]
-        for name, values in zip(SUMS, (s, s * s, b, b * b), strict=True):
-            self._sums[name] += np.bincount(ids[used], weights=values, minlength=len(self._counts))
+        used = scored & (types >= 0)
+        self._add_rows(types[used], corrected[used], naive[used])
 
-    def _id(self, word: str) -> int:
-        found = self._known.get(word)
-        if found is None:
-            kind = self._which.type_of(word)
-            found = -1 if kind is None else self._types.setdefault(kind, len(self._types))
-            self._known[word] = found
-        return found
+    def _add_rows(self, types: Ints, corrected: Floats, naive: Floats) -> None:
+        self._grow()
+        self._counts += np.bincount(types, minlength=len(self._counts))
+        for name, values in zip(SUMS, (corrected, corrected * corrected, naive, naive * naive), strict=True):
+            self._sums[name] += np.bincount(types, weights=values, minlength=len(self._counts))
+
+    def _type_number(self, word: str) -> int:
+        """Return the number of a word's type; -1 if it does not count."""
+        number = self._number_of_word.get(word)
+        if number is None:
+            word_type = self._filter.type_of(word)
+            number = -1
+            if word_type is not None:
+                number = self._number_of_type.setdefault(word_type, len(self._number_of_type))
+            self._number_of_word[word] = number
+        return number
 
     def _grow(self) -> None:
-        more = len(self._types) - len(self._counts)
+        """Make room for the types that were seen for the first time."""
+        more = len(self._number_of_type) - len(self._counts)
         self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int64)])
         self._sums = {name: np.concatenate([values, np.zeros(more)]) for name, values in self._sums.items()}
 
     def table(self) -> pd.DataFrame:
         """Return ``word, length, count`` and the sums, for types seen often enough."""
-        words = pd.Series(list(self._types), dtype=str)
+        words = pd.Series(list(self._number_of_type), dtype=str)
         frame = pd.DataFrame({"word": words, "count": self._counts, **self._sums})
         frame.insert(1, "length", frame["word"].str.len().astype(np.int64))
-        return frame[frame["count"] >= self._which.min_count].reset_index(drop=True)
+        return frame[frame["count"] >= self._filter.min_count].reset_index(drop=True)
 
 
-def count_words(texts: Iterable[str], which: WordFilter) -> Counter[str]:
-    """Count the word types of running text, the punctuation around words aside."""
-    counts: Counter[str] = Counter()
+def count_words(texts: Iterable[str], word_filter: WordFilter) -> Counter[str]:
+    """Count the word types of running text; punctuation around words is removed if words of letters only are kept."""
+    words: Counter[str] = Counter()
     for text in texts:
-        counts.update(text.split())
+        words.update(text.split())
     types: Counter[str] = Counter()
-    for word, count in counts.items():
-        kind = which.type_of(OUTER.sub("", word)) if which.keep == "alphabetic" else which.type_of(word)
-        if kind:
-            types[kind] += count
+    for word, count in words.items():
+        stripped = OUTER_PUNCTUATION.sub("", word) if word_filter.keep == "alphabetic" else word
+        word_type = word_filter.type_of(stripped)
+        if word_type:
+            types[word_type] += count
     return types
 
 
@@ -134,8 +151,8 @@ def count_words(texts: Iterable[str], which: WordFilter) -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A file of scored words: who scored it, and the size of its unit in nats."""
+class ScoredFile:
+    """A file of scored words, the model that scored it, and its unit; an empty unit is not known."""
 
     path: Path
     model: str
@@ -147,54 +164,66 @@ class Scored:
         return UNITS.get(self.unit, 1.0)
 
 
-def open_scored(path: Path) -> Scored:
-    """Look at a scored table: its columns, model and unit."""
-    import json
-
+def open_scored(path: Path) -> ScoredFile:
+    """Return the model and the unit of a scored table; raise if it lacks a column that is needed."""
     if not path.is_file():
         raise InputError(f"no such file: {path}")
-    about: dict[str, str] = {}
     if format_of(path) == "parquet":
         import pyarrow.parquet as pq
 
-        schema = pq.read_schema(path)
-        require(pd.DataFrame(columns=schema.names), NEEDED, str(path))
-        about = json.loads((schema.metadata or {}).get(b"wordprob", b"{}"))
-    elif sidecar(path).is_file():
-        about = json.loads(sidecar(path).read_text(encoding="utf-8"))
-    model = about.get("model", path.stem)
-    return Scored(path, Path(model).name if Path(model).is_absolute() else model, about.get("unit", ""))
+        require(pd.DataFrame(columns=pq.read_schema(path).names), SCORED_COLUMNS, str(path))
+    metadata = read_metadata(path)
+    model = metadata.get("model", path.stem)
+    if Path(model).is_absolute():
+        model = Path(model).name
+    return ScoredFile(path, model, metadata.get("unit", ""))
 
 
-def batches(scored: Scored) -> Iterator[tuple[Any, Floats, Floats]]:
+def batches(scored: ScoredFile) -> Iterator[tuple[Any, Floats, Floats]]:
     """Yield words, corrected and naive surprisals in nats, a batch at a time."""
+
+    def nats(batch: pa.RecordBatch, column: str) -> Floats:
+        values: Floats = batch.column(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return values * scored.size
+
     for batch in _record_batches(scored.path):
-        values = [
-            batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) * scored.size for name in NEEDED[1:]
-        ]
-        yield batch.column("word").cast(pa.string()), values[0], values[1]
+        words = batch.column("word").cast(pa.string())
+        yield words, nats(batch, "surprisal"), nats(batch, "surprisal_naive")
 
 
 def _record_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield a file's words and surprisals a batch at a time.
+
+    The readers of :mod:`wordprob.tables.formats` keep every cell as it was written, and so the whole file; these keep
+    only what is added up.
+    """
     format = format_of(path)
     if format == "parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=BATCH, columns=NEEDED)
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=SCORED_COLUMNS)
     elif format == "jsonl":
-        for frame in pd.read_json(path, lines=True, chunksize=BATCH // 4, dtype={"word": str}, convert_dates=False):
-            require(frame, NEEDED, str(path))
-            yield pa.RecordBatch.from_pandas(frame[NEEDED], preserve_index=False)
+        for frame in pd.read_json(
+            path, lines=True, chunksize=BATCH_ROWS // 4, dtype={"word": str}, convert_dates=False
+        ):
+            require(frame, SCORED_COLUMNS, str(path))
+            yield pa.RecordBatch.from_pandas(frame[SCORED_COLUMNS], preserve_index=False)
     else:
         yield from _delimited(path, "\t" if format == "tsv" else ",")
 
 
 def _delimited(path: Path, separator: str) -> Iterator[pa.RecordBatch]:
-    kinds = {"word": str, "surprisal": np.float64, "surprisal_naive": np.float64}
-    numbers = {name: [""] for name in NEEDED[1:]}
-    require(pd.read_csv(path, sep=separator, nrows=0), NEEDED, str(path))
-    reader = pd.read_csv(path, sep=separator, usecols=NEEDED, dtype=kinds, keep_default_na=False, na_values=numbers,
-                         chunksize=BATCH // 2)  # fmt: skip
-    for frame in reader:
-        yield pa.RecordBatch.from_pandas(frame[NEEDED], preserve_index=False)
+    require(pd.read_csv(path, sep=separator, nrows=0), SCORED_COLUMNS, str(path))
+    frames = pd.read_csv(
+        path,
+        sep=separator,
+        usecols=SCORED_COLUMNS,
+        dtype={"word": str, "surprisal": np.float64, "surprisal_naive": np.float64},
+        # NA and null are words; only an empty cell is a missing surprisal.
+        keep_default_na=False,
+        na_values={"surprisal": [""], "surprisal_naive": [""]},
+        chunksize=BATCH_ROWS // 2,
+    )
+    for frame in frames:
+        yield pa.RecordBatch.from_pandas(frame[SCORED_COLUMNS], preserve_index=False)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wordprob.cli.output import keep_input, write_figure
+from wordprob.cli.studies import check_study_packages
 from wordprob.tables.files import check_output, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from wordprob.analysis.contrasts import ContrastResult, Design
 
 
 @click.command()
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--item", default="item", show_default=True, help="Column of the items.")
 @click.option("--condition", default="condition", show_default=True, help="Column of the conditions.")
-@click.option("--levels", help="The two conditions, first less second: implausible,plausible.")
+@click.option("--levels", help="The two conditions, first minus second: implausible,plausible.")
 @click.option("--region", help="Take this region only.")
 @click.option("--region-column", default="region", show_default=True, help="Column of the regions.")
 @click.option("--where", multiple=True, help="COLUMN=VALUE: take these rows only; may be repeated.")
@@ -42,9 +47,7 @@ def contrast(table: Path, **options: Any) -> None:
       wordprob contrast scored.csv --condition plausibility --levels implausible,plausible \\
           --region critical -o items.tsv --summary tests.tsv --plot contrast.pdf
     """
-    from wordprob.cli.reading_times import check_extra
-
-    check_extra()
+    check_study_packages()
     from wordprob.analysis import contrasts, outputs, text_plots
     from wordprob.analysis.tables import read_scored
 
@@ -53,36 +56,37 @@ def contrast(table: Path, **options: Any) -> None:
         if path is not None:
             check_output(path, None, options["force"], {"tsv": ".tsv", "csv": ".csv"})
     figure = None if options["plot"] is None else outputs.check_image(options["plot"], options["force"])
-    frame, about = read_scored(table, options["sheet"])
+    frame, metadata = read_scored(table, options["sheet"])
     result = contrasts.contrast(frame, _design(options), str(table))
-    unit = str(about.get("unit", ""))
+    unit = str(metadata.get("unit", ""))
     if figure is not None:
         write_figure(figure, text_plots.contrast(result, unit=unit))
-    for path, found in ((options["output"], result.items), (options["summary"], result.summary)):
-        if path is not None:
-            _write(path, found)
+    if options["output"] is not None:
+        _write(options["output"], result.items)
+    if options["summary"] is not None:
+        _write(options["summary"], result.summary)
     _show(result, unit, options["format_"])
 
 
-def _design(options: dict[str, Any]) -> Any:
+def _design(options: dict[str, Any]) -> Design:
     from wordprob.analysis.contrasts import Design
     from wordprob.analysis.tables import pair
 
     where = dict(map(pair, options["where"]))
     if options["region"] is not None:
         where[options["region_column"]] = options["region"]
-    levels = [part.strip() for part in options["levels"].split(",")] if options["levels"] else []
+    levels = [level.strip() for level in options["levels"].split(",")] if options["levels"] else []
     return Design(options["item"], options["condition"], levels, where, options["values"], options["combine"])
 
 
-def _write(path: Path, found: Any) -> None:
+def _write(path: Path, table: pd.DataFrame) -> None:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    text = found.to_csv(sep=separator, index=False, lineterminator="\n")
-    write_whole(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+    text = table.to_csv(sep=separator, index=False, lineterminator="\n")
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _show(result: Any, unit: str, format_: str | None) -> None:
-    """Print the tests, and say which items were left out."""
+def _show(result: ContrastResult, unit: str, format_: str | None) -> None:
+    """Print the tests, and on standard error the items that were left out."""
     from wordprob.analysis.contrasts import caption
 
     if format_ == "table" or (format_ is None and sys.stdout.isatty()):
@@ -91,11 +95,12 @@ def _show(result: Any, unit: str, format_: str | None) -> None:
         click.echo(caption(result, unit))
     else:
         click.echo(result.summary.to_csv(sep="," if format_ == "csv" else "\t", index=False), nl=False)
-    first = result.items["measure"].iloc[0]
-    lost = result.items[(result.items["measure"] == first) & result.items["difference"].isna()]
-    _say_missing(lost.iloc[:, lost.columns.get_loc("measure") + 1].tolist(), lost["note"].tolist())
+    _report_items_left_out(result)
 
 
-def _say_missing(items: Sequence[object], notes: Sequence[str]) -> None:
-    for item, note in zip(items, notes, strict=True):
+def _report_items_left_out(result: ContrastResult) -> None:
+    # The same items are left out of every measure; those of the first one are enough.
+    first_measure = result.items["measure"].iloc[0]
+    left_out = result.items[(result.items["measure"] == first_measure) & result.items["difference"].isna()]
+    for item, note in zip(left_out[result.provenance["item"]], left_out["note"], strict=True):
         click.echo(f"wordprob: item {item} left out: {note}", err=True)

@@ -20,8 +20,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from wordprob.errors import InputError
-from wordprob.options import DEFAULT_MODEL, UNSET, ModelOptions, OptionInfo, Options, ScoringOptions, info_of
+from wordprob.options import DEFAULT_MODEL, UNSET, ModelOptions, Options, ScoringOptions, info_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -131,10 +130,12 @@ def _flag(declared: Field[Any]) -> Callable[[Any], Any]:
     info = info_of(declared)
     if isinstance(declared.default, bool):
         return click.option(*_flag_names(declared), is_flag=True, help=info.help)
+    if isinstance(declared.default, tuple):
+        return _repeatable_flag(declared, declared.default)
     default = declared.default if info.command_line_default is UNSET else info.command_line_default
     return click.option(
         *_flag_names(declared),
-        type=_value_type(info),
+        type=_value_type(declared),
         default=default,
         show_default=default is not None,
         help=info.help,
@@ -146,7 +147,7 @@ def _repeatable_flag(declared: Field[Any], default: Sequence[str]) -> Callable[[
     info = info_of(declared)
     return click.option(
         *_flag_names(declared),
-        type=_value_type(info),
+        type=_value_type(declared),
         multiple=True,
         default=tuple(default),
         show_default=bool(default),
@@ -160,12 +161,17 @@ def _flag_names(declared: Field[Any]) -> tuple[str, ...]:
     return (*flags, declared.name)
 
 
-def _value_type(info: OptionInfo) -> Any:
+def _value_type(declared: Field[Any]) -> Any:
     """Return the click type that checks the values of an option; ``None`` for plain text."""
+    info = info_of(declared)
     if info.choices:
         return click.Choice(info.choices)
     if info.minimum is not None:
-        return click.IntRange(min=info.minimum)
+        return (
+            click.FloatRange(min=info.minimum) if isinstance(declared.default, float) else click.IntRange(info.minimum)
+        )
+    if "Path" in str(declared.type):
+        return click.Path(path_type=Path)
     return None
 
 
@@ -219,9 +225,6 @@ def read_utf8(path: Path) -> str:
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a file, one text each. Blank lines are kept; the last line break starts no further line."""
-    text = read_utf8(path)
-    if not text:
-        source = "standard input" if str(path) == "-" else path
-        raise InputError(f"{source} is empty; it should have one text on each line.")
-    lines = text.removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines]
+    from wordprob.sources.plain_text import lines_of
+
+    return lines_of(read_utf8(path), "standard input" if str(path) == "-" else str(path))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from wordprob.tables.result import WordTable
-    from wordprob.tables.scored import ScoredTable
 
 MAX_REASONS = 5
 """Reasons for missing values that are listed one by one."""
@@ -111,7 +110,7 @@ def progress(total: int, description: str = "") -> Iterator[Callable[[int, int],
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
     """Write or print a table, then summarise it on standard error."""
     if output is not None:
         table.write(output, format_, force)
@@ -122,7 +121,7 @@ def emit(table: WordTable | ScoredTable, output: Path | None, format_: str | Non
     summarise(table, output)
 
 
-def pretty(table: WordTable | ScoredTable) -> str:
+def pretty(table: WordTable) -> str:
     """Return the table for a screen: three decimals, the unit in the header, columns of notes only if there are any."""
     frame = table.to_pandas().drop(columns=["start", "end"], errors="ignore")
     empty_notes = [name for name in frame.columns if str(name).endswith("note") and not frame[name].any()]
@@ -156,7 +155,7 @@ def warn(remarks: Sequence[str]) -> None:
         click.echo(f"wordprob: {to_flags(remark, command)}", err=True)
 
 
-def summarise(table: WordTable | ScoredTable, output: Path | None) -> None:
+def summarise(table: WordTable, output: Path | None) -> None:
     """Print where the table went, on a terminal, and what is missing from it, everywhere."""
     texts = table.texts()
     if output is not None:

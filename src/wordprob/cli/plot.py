@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wordprob.cli.output import write_figure
+from wordprob.cli.studies import check_study_packages
 from wordprob.errors import OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from wordprob.analysis.text_plots import PlotColumns
 
 
 @click.command()
@@ -37,39 +43,37 @@ def plot(table: Path, **options: Any) -> None:
       wordprob plot scored.csv --text item=3 -o item3.png
       wordprob plot scored.csv --condition condition --region-column region -o regions.pdf
     """
-    from wordprob.cli.reading_times import check_extra
-
-    check_extra()
+    check_study_packages()
     from wordprob.analysis import outputs, text_plots
     from wordprob.analysis.tables import read_scored
 
     path = outputs.check_image(options["output"], options["force"])
-    frame, about = read_scored(table, options["sheet"])
-    columns = _columns(frame, about, options)
+    frame, metadata = read_scored(table, options["sheet"])
     shared: dict[str, Any] = {
-        "columns": columns,
-        "unit": str(about.get("unit", "")),
+        "columns": _columns(frame, metadata, options),
+        "unit": str(metadata.get("unit", "")),
         "size": (options["width"], options["height"]),
         "source": str(table),
     }
     if options["condition"] is not None:
         if options["texts"] or options["naive"]:
             raise OptionError("--condition draws means over texts; leave --text and --naive out.")
-        region = options["region_column"] or ("region" if "region" in frame.columns else about.get("sum_by"))
+        region = options["region_column"] or ("region" if "region" in frame.columns else metadata.get("sum_by"))
         figure = text_plots.by_region(frame, options["condition"], region, **shared)
     else:
-        figure = text_plots.along(frame, texts=options["texts"], naive=options["naive"], **shared)
+        figure = text_plots.plot_text(frame, texts=options["texts"], naive=options["naive"], **shared)
     write_figure(path, figure)
 
 
-def _columns(frame: Any, about: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Tell which columns hold what: as asked for, as noted when the table was scored, or by their usual names."""
-    from wordprob.analysis.text_plots import Columns
+def _columns(frame: pd.DataFrame, metadata: dict[str, Any], options: dict[str, Any]) -> PlotColumns:
+    """Return which columns hold what: as specified, as recorded when the table was scored, or by their usual names."""
+    from wordprob.analysis.text_plots import PlotColumns
 
-    noted = [name for name in str(about.get("group_by", "")).split(",") if name in frame.columns]
-    word = "word" if about.get("sum_by") else about.get("word_column")
-    return Columns(
-        word=options["word_column"] or word or "word",
+    recorded_word = "word" if metadata.get("sum_by") else metadata.get("word_column")
+    recorded_texts = [name for name in str(metadata.get("group_by", "")).split(",") if name in frame.columns]
+    texts = options["group_by"].split(",") if options["group_by"] else recorded_texts
+    return PlotColumns(
+        word=options["word_column"] or recorded_word or "word",
         value=options["value"] or "surprisal",
-        texts=options["group_by"].split(",") if options["group_by"] else noted or ["text_id"],
+        texts=texts or ["text_id"],
     )

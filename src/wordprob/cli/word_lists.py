@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from wordprob.cli.options import read_lines
 from wordprob.errors import InputError
+from wordprob.sources.plain_text import blocks_of
 
 PREFIX = "list:"
 
@@ -22,21 +23,6 @@ def words_for(words: str, texts: Sequence[str]) -> str | list[list[str]]:
         return words
     path = Path(words.removeprefix(PREFIX))
     return match_texts(blocks_of(read_lines(path)), texts, str(path))
-
-
-def blocks_of(lines: Iterable[str]) -> list[list[str]]:
-    """Return the words between blank lines, one list for each text.
-
-    >>> blocks_of(["She", "saw", "", "", "the", "mark"])
-    [['She', 'saw'], ['the', 'mark']]
-    """
-    blocks: list[list[str]] = [[]]
-    for line in lines:
-        if line.strip():
-            blocks[-1].append(line)
-        elif blocks[-1]:
-            blocks.append([])
-    return [block for block in blocks if block]
 
 
 def match_texts(blocks: Sequence[list[str]], texts: Sequence[str], source: str) -> list[list[str]]:

@@ -1,21 +1,21 @@
-"""Corpora by name: where they are, under which terms, whom to cite, and how to read them.
+"""Corpora by name: where they are, their licences and citations, and how to read them.
 
 Reading times come as the tables that Pimentel & Meister (2024) published, with the texts their models saw, and as the
 corpora's own releases, with a time for each participant and word (``provo-raw`` and so on). Files are fetched from a
-fixed place, checked, and kept in the cache; a folder of one's own does as well. Nothing is fetched whose checksum is
-unknown.
+fixed place, checked, and kept in the cache; a folder of the user's can be given instead. Nothing is fetched whose
+checksum is unknown.
 """
 
 from wordprob.corpora.files import fetch
 from wordprob.corpora.registry import CORPORA, GROUPS, describe, find, load, names
-from wordprob.corpora.types import Corpus, File, Progress, ReadingTimes
+from wordprob.corpora.types import Corpus, CorpusFile, DownloadProgress, ReadingTimes
 
 __all__ = [
     "CORPORA",
     "GROUPS",
     "Corpus",
-    "File",
-    "Progress",
+    "CorpusFile",
+    "DownloadProgress",
     "ReadingTimes",
     "describe",
     "fetch",

@@ -7,16 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from wordprob.cache import sha256
-from wordprob.corpora import brown, dundee, files, meco, natural_stories, provo
-from wordprob.corpora import pimentel_meister as published
-from wordprob.corpora.types import Corpus, File, Progress, ReadingTimes
+from wordprob.corpora import brown, dundee, files, meco, natural_stories, pimentel_meister, provo
+from wordprob.corpora.types import Corpus, CorpusFile, DownloadProgress, ReadingTimes
 from wordprob.errors import OptionError, did_you_mean
 
 GITHUB = "https://raw.githubusercontent.com/"
-AUTHORS = f"{GITHUB}tpimentelms/probability-of-a-word-experiments/0ab86f34fd8b011e686edaecedb6e366b9545dfd/"
-STORIES_AT = f"{GITHUB}languageMIT/naturalstories/4700daad696e942f5aba23c957a7423d0de66612/"
-MECO_AT = f"{GITHUB}rycolab/context-reading-time/48687ac9a43356042eb9f573ef46bbfa8e73604f/"
-THE_PAPER = "Pimentel & Meister (2024), How to Compute the Probability of a Word, EMNLP"
+PAPER_URL = f"{GITHUB}tpimentelms/probability-of-a-word-experiments/0ab86f34fd8b011e686edaecedb6e366b9545dfd/"
+NATURAL_STORIES_URL = f"{GITHUB}languageMIT/naturalstories/4700daad696e942f5aba23c957a7423d0de66612/"
+MECO_URL = f"{GITHUB}rycolab/context-reading-time/48687ac9a43356042eb9f573ef46bbfa8e73604f/"
+PAPER_CITATION = "Pimentel & Meister (2024), How to Compute the Probability of a Word, EMNLP"
 
 SMITH = "Smith & Levy (2013), Cognition 128"
 FUTRELL = "Futrell et al. (2021), Language Resources and Evaluation 55"
@@ -39,58 +38,64 @@ def find(name: str) -> list[Corpus]:
     return [CORPORA[name]]
 
 
-def load(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> ReadingTimes:
+def load(name: str, data_dir: str | Path | None = None, progress: DownloadProgress | None = None) -> ReadingTimes:
     """Read a corpus, from a folder or from its public source.
 
     Parameters
     ----------
     name
-        One of :func:`names`, but no group.
+        One of :func:`names`, except the groups.
     data_dir
-        A folder that holds its files; nothing is fetched then.
+        A folder that holds its files; if it is given, nothing is fetched.
     progress
         Called while fetching.
     """
     [corpus] = find(name)
-    paths = files.local(corpus, Path(data_dir)) if data_dir is not None else files.fetched(corpus, progress)
-    found = corpus.loader(corpus, paths)
-    sums = {place: sha256(path) for place, path in paths.items()}
-    notes = (*found.notes, *files.differences(corpus, sums), *((corpus.note,) if corpus.note else ()))
-    return replace(found, files=sums, notes=notes)
+    paths = files.fetch_all(corpus, progress) if data_dir is None else files.local_files(corpus, Path(data_dir))
+    loaded = corpus.loader(corpus, paths)
+    checksums = {name: sha256(path) for name, path in paths.items()}
+    notes = [*loaded.notes, *files.notes_on_changed_files(corpus, checksums)]
+    if corpus.note:
+        notes.append(corpus.note)
+    return replace(loaded, files=checksums, notes=tuple(notes))
 
 
 def describe() -> str:
     """Return a page about all corpora: what they measure, how to get them, their terms and whom to cite."""
-    alike: dict[str, list[str]] = {}
+    names_of_description: dict[str, list[str]] = {}  # corpora with the same description share it
     for corpus in CORPORA.values():
-        times = "a time for each participant" if corpus.participants else "means, with surprisals"
-        how = "fetched" if corpus.fetched else f"your own copy, with --data-dir. {corpus.by_hand}"
-        about = f"    {corpus.measure}; {times}; {how}\n    terms: {corpus.licence}\n    cite {corpus.citation}"
-        alike.setdefault(about, []).append(corpus.name)
-    groups = (f"{name} stands for {', '.join(members)}" for name, members in GROUPS.items())
-    return "\n".join([*(f"{', '.join(names)}\n{about}" for about, names in alike.items()), *groups])
+        names_of_description.setdefault(_description(corpus), []).append(corpus.name)
+    lines = [f"{', '.join(names)}\n{description}" for description, names in names_of_description.items()]
+    lines += [f"{name} stands for {', '.join(members)}" for name, members in GROUPS.items()]
+    return "\n".join(lines)
+
+
+def _description(corpus: Corpus) -> str:
+    times = "a time for each participant" if corpus.participants else "means, with surprisals"
+    source = "fetched" if corpus.fetched else f"your own copy, with `data_dir`. {corpus.by_hand}"
+    return f"    {corpus.measure}; {times}; {source}\n    terms: {corpus.licence}\n    cite {corpus.citation}"
 
 
 # --- means, as published with the paper ----------------------------------------------------------------------------
 
 
 def _from_the_paper(
-    name: str, title: str, terms: tuple[str, str], measure: str, sums: Mapping[str, str], note: str = ""
+    name: str, title: str, terms: tuple[str, str], measure: str, checksums: Mapping[str, str], note: str = ""
 ) -> Corpus:
-    def file(path: str, there: str) -> File:
-        return File(path, AUTHORS + there, sums[path])
+    def file(path: str, path_in_repository: str) -> CorpusFile:
+        return CorpusFile(path, PAPER_URL + path_in_repository, checksums[path])
 
     tables = [f"{name}-{model}.tsv" for model in ("gpt2-small", "pythia-70m", "pythia-14b")]
     return Corpus(
         name=name,
         title=title,
         licence=terms[0],
-        citation=f"{terms[1]}; as published with {THE_PAPER}",
+        citation=f"{terms[1]}; as published with {PAPER_CITATION}",
         files=(
             file(f"texts/{name}.txt", f"checkpoints/rt/text_rt_data/{name}.txt"),
             *(file(f"merged/{table}", f"checkpoints/rt/merged_data/{table}") for table in tables),
         ),
-        loader=published.tables,
+        loader=pimentel_meister.tables,
         measure=measure,
         folder="paper_reading_times",
         patterns=(f"merged/{name}-*.tsv",),
@@ -136,7 +141,7 @@ PUBLISHED = (
 RELEASES = (
     Corpus(
         name="brown-raw", title="Brown", licence="terms not stated", citation=SMITH,
-        files=(File(brown.TIMES),), loader=brown.release, measure="self-paced reading", participants=True,
+        files=(CorpusFile(brown.TIMES),), loader=brown.release, measure="self-paced reading", participants=True,
         by_hand="Ask its authors for brown_spr.csv (columns word, subject, text_id, text_pos, time) and put it into a "
                 "folder",
         note="brown-raw: a dash set off by a space is a comma, and 'N. Y.' one word, as in the paper",
@@ -145,7 +150,7 @@ RELEASES = (
         name="natural_stories-raw", title="Natural Stories", licence="CC BY-NC-SA 4.0", citation=FUTRELL,
         files=(
             # The checksum is the one that a public rerun of the paper recorded for this commit.
-            File(natural_stories.TIMES, f"{STORIES_AT}{natural_stories.TIMES}",
+            CorpusFile(natural_stories.TIMES, f"{NATURAL_STORIES_URL}{natural_stories.TIMES}",
                  "208ee6c451f3827734d5b2de32b91e2cf3bd76aa177c412cb426373fa7d50b22"),
             PUBLISHED[1].files[0],
         ),
@@ -158,21 +163,21 @@ RELEASES = (
         name="provo-raw", title="Provo", licence="CC BY 4.0", citation=LUKE,
         files=(
             # Files of osf.io/sjefs; the checksums are those that several public projects recorded for them.
-            File(provo.TIMES, "https://osf.io/download/a32be/",
+            CorpusFile(provo.TIMES, "https://osf.io/download/a32be/",
                  "38aedcb29bc9171009916eb2bcc2375729f104a2a1005c64a563da94b611b9e7"),
-            File(provo.NORMS, "https://osf.io/download/e4a2m/",
+            CorpusFile(provo.NORMS, "https://osf.io/download/e4a2m/",
                  "965fb72eab55f51e08fc1b5622638b85b1085976ff513e2a7bee4adbbd4e6489"),
         ),
         loader=provo.release, measure="gaze duration, skips are 0", participants=True, folder="provo",
     ),
     Corpus(
         name="dundee", title="Dundee", licence="licensed; ask its owners", citation=KENNEDY,
-        files=(File("sa01ma2p.dat"), File("tx01wrdp.dat")),
+        files=(CorpusFile("sa01ma2p.dat"), CorpusFile("tx01wrdp.dat")),
         loader=dundee.release, measure="first-pass gaze duration, skips are 0", participants=True,
         patterns=("**/s[a-z][0-9]*ma2p.dat", "**/s[a-z][0-9]*ma2.dat", "**/tx[0-9]*wrdp.dat"),
         by_hand="Ask its owners for it, and put the fixations (sa01ma2p.dat …) and the texts (tx01wrdp.dat …) "
                 "anywhere in a folder",
-        note=f"dundee: participant {dundee.LEFT_OUT} is left out, as in the paper",
+        note=f"dundee: participant {dundee.EXCLUDED_PARTICIPANT} is left out, as in the paper",
     ),
 )  # fmt: skip
 
@@ -187,18 +192,18 @@ LANGUAGES = {
 
 
 def _meco_means(code: str, title: str, language: str) -> Corpus:
-    url = f"{MECO_AT}merged_data_no_zero/{code}.csv"
+    url = f"{MECO_URL}merged_data_no_zero/{code}.csv"
     return Corpus(
         name=f"meco-{code}",
         title=title,
         licence="no licence stated for the means; MECO is CC BY 4.0",
         citation=f"{SIEGELMAN}; means and mGPT surprisals by Opedal et al. (2024)",
-        files=(File(f"{code}.csv", url),),
+        files=(CorpusFile(f"{code}.csv", url),),
         loader=meco.means,
         measure="gaze duration without skips",
         language=language,
         folder="meco",
-        by_hand=f"Get {code}.csv from {MECO_AT}merged_data_no_zero/ and put it into a folder",
+        by_hand=f"Get {code}.csv from {MECO_URL}merged_data_no_zero/ and put it into a folder",
         note="MECO: naive surprisals only; predictors that stood beside the wrong word were moved back",
     )
 
@@ -209,7 +214,7 @@ def _meco_release(code: str, title: str, language: str) -> Corpus:
         title=title,
         licence="CC BY 4.0",
         citation=SIEGELMAN,
-        files=(File(meco.RELEASE, "https://osf.io/3527a/"),),
+        files=(CorpusFile(meco.RELEASE, "https://osf.io/3527a/"),),
         loader=meco.release,
         measure="gaze duration, skips are 0",
         language=language,
@@ -226,8 +231,8 @@ CORPORA: dict[str, Corpus] = {
     for corpus in (
         *PUBLISHED,
         *RELEASES,
-        *(_meco_means(code, *about) for code, about in LANGUAGES.items()),
-        *(_meco_release(code, *about) for code, about in LANGUAGES.items()),
+        *(_meco_means(code, *names) for code, names in LANGUAGES.items()),
+        *(_meco_release(code, *names) for code, names in LANGUAGES.items()),
     )
 }
 """Every corpus, by name."""

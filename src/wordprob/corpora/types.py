@@ -1,4 +1,4 @@
-"""What is known of a corpus before it is read, and what is read."""
+"""What is known of a corpus before it is read, and what reading it gives."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes fetched and the bytes in all (0 if unknown)."""
+DownloadProgress = Callable[[str, int, int], None]
+"""Called with a file's name, the bytes fetched so far and the number of bytes (0 if unknown)."""
 
 
 @dataclass(frozen=True)
-class File:
-    """A file of a corpus: its place in a folder, its address, and its SHA-256 (empty: never fetched)."""
+class CorpusFile:
+    """A file of a corpus: its path in a folder, its address, and its SHA-256; without one it is never fetched."""
 
     path: str
     url: str = ""
@@ -25,7 +25,7 @@ class File:
 
 @dataclass(frozen=True)
 class ReadingTimes:
-    """A corpus, read.
+    """The texts, words and times of a corpus.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class ReadingTimes:
         Where the corpus comes with participants, ``participant, text_id, word_id, time``: every time measured, as
         published, a skipped word's being 0.
     files
-        The SHA-256 of every file that was read, by what the registry calls it.
+        The SHA-256 of every file that was read, by its path in the registry.
     notes
         What a user should know.
     """
@@ -60,25 +60,25 @@ class Corpus:
     Attributes
     ----------
     name, title
-        What it is called on the command line, and in tables and figures.
+        Its name in commands, and in tables and figures.
     licence, citation
         Its terms, and whom to cite.
     files
         What it is read from.
     loader
-        Reads it, given where each file is.
+        The function that reads it, given the path of each file.
     measure
-        What a time is.
+        What a time measures.
     language
-        The language of its texts, as wordfreq calls it.
+        The language code of its texts, as in wordfreq.
     participants
-        Whether it has a time for each participant, or means and surprisals.
+        True if it has a time for each participant; False if it has means and surprisals.
     folder
-        Where its files are kept in the cache; also looked for in a folder of one's own.
+        The subfolder for its files, in the cache and in a folder of the user's.
     patterns
-        Further files that a folder may hold.
+        Patterns of further files that a folder may hold.
     by_hand
-        Where to get what is never fetched, and what to do with it.
+        Where to get files that are never fetched, and what to do with them.
     note
         What a user should know.
     """
@@ -87,7 +87,7 @@ class Corpus:
     title: str
     licence: str
     citation: str
-    files: tuple[File, ...]
+    files: tuple[CorpusFile, ...]
     loader: Callable[[Corpus, Mapping[str, Path]], ReadingTimes] = field(repr=False)
     measure: str
     language: str = "en"
@@ -99,5 +99,5 @@ class Corpus:
 
     @property
     def fetched(self) -> bool:
-        """Whether it is fetched when asked for; otherwise it needs a folder of one's own."""
+        """True if its files are fetched when they are needed; otherwise the user must have them in a folder."""
         return all(file.sha256 for file in self.files)

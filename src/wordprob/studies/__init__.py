@@ -1,1 +1,43 @@
-"""Studies: from a corpus or a table to the numbers and figures of a paper."""
+"""Whole studies, from texts or tables to results: what ``wordprob reading-times`` and ``wordprob word-lengths`` do.
+
+Each study is one function. It reads what it is given, scores it if models are named, hands tables to
+:mod:`wordprob.analysis`, and returns a result that knows its provenance and writes itself to a folder::
+
+    from wordprob import studies
+
+    result = studies.reading_times("study.csv", models="gpt2-small", time_column="rt", participant="subject")
+    result.write("results")
+
+The names are imported when they are first used, because the options must be known to the command line before pandas is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wordprob.studies.options import ReadingTimesOptions, WordLengthsOptions
+    from wordprob.studies.reading_time_study import reading_times
+    from wordprob.studies.word_length_study import word_lengths
+
+__all__ = ["ReadingTimesOptions", "WordLengthsOptions", "reading_times", "word_lengths"]
+
+_LAZY_IMPORTS = {
+    "ReadingTimesOptions": "wordprob.studies.options",
+    "WordLengthsOptions": "wordprob.studies.options",
+    "reading_times": "wordprob.studies.reading_time_study",
+    "word_lengths": "wordprob.studies.word_length_study",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    from importlib import import_module
+
+    if name not in _LAZY_IMPORTS:
+        raise AttributeError(f"module 'wordprob.studies' has no attribute '{name}'")
+    return getattr(import_module(_LAZY_IMPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,124 @@
+"""The options of the two studies, each declared once: Python functions and commands take the same.
+
+This module imports neither pandas nor a model, so that the command line can list the options quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from wordprob.errors import OptionError
+from wordprob.options import Options, ScoringOptions, option
+
+AnyOptions = TypeVar("AnyOptions", bound=Options)
+
+
+@dataclass(frozen=True)
+class ReadingTimesOptions(Options):
+    """How a reading-time study reads its tables, cleans times, and fits and tests its regressions."""
+
+    what: ClassVar[str] = "option of a reading-time study"
+
+    data_dir: str | Path | None = option(None, "A folder that holds the corpora; nothing is fetched.")
+    word_column: str = option("word", "Column of the words.")
+    time_column: str = option("time", "Column of the reading times.")
+    group_by: str | None = option(None, "Column that says which text a word is in; text_id if there.")
+    position_column: str | None = option(
+        None, "Column that counts the words of a text; word_id if there, else the order."
+    )
+    participant: str | None = option(None, "Column of the participants; without it, times are means already.")
+    texts: str | Path | None = option(None, "The texts as they were read, one a line, to score.")
+    outliers: float = option(3.0, "Drop times whose log is more SDs from the mean; 0 keeps all.", minimum=0)
+    skipped: str = option(
+        "zero",
+        "A time of 0 counts as zero, or is missing.",
+        noun="treatment of skipped words",
+        choices=("zero", "missing"),
+    )
+    frequencies: str | None = option(None, "Unigrams: a file of words and counts or log p, or wordfreq:LANGUAGE.")
+    spillover: int = option(3, "Words before the current one that count.", minimum=0)
+    baseline: str | None = option(None, "Formula without surprisal; the paper's by default.")
+    predictors: str | None = option(None, "What is added to it; the paper's surprisals by default.")
+    fold_files: Sequence[str | Path] = option(
+        (), "Files of text_id, word_id, fold, called CORPUS.tsv if several; or their folder.", flags=("--folds",)
+    )
+    fold_column: str | None = option(None, "Column of the tables that holds the folds.")
+    n_folds: int = option(10, "Folds to draw where none are given.")
+    seed: int = option(42, "Seed of the folds drawn, as in R's set.seed.")
+    correction: str = option("bh", "Correction for multiple tests.", noun="correction", choices=("bh", "holm", "none"))
+    sizes: Sequence[str] | Mapping[str, float] = option(
+        (), "NAME=MILLIONS of parameters, for the figure.", flags=("--size",)
+    )
+
+
+@dataclass(frozen=True)
+class WordLengthsOptions(Options):
+    """Which words a word-length study counts, and how it computes intervals."""
+
+    what: ClassVar[str] = "option of a word-length study"
+
+    frequencies: str | None = option(None, "Another part of the corpus (text), or a file of words and counts or log p.")
+    text_column: str = option("text", "Column of the texts in Parquet and JSON lines.")
+    max_texts: int | None = option(None, "Stop after so many texts.", minimum=1)
+    keep: str = option("alphabetic", "Which words count.", noun="set of words to keep", choices=("alphabetic", "all"))
+    case: str = option(
+        "lower", "lower: The and the are one word; or as-is.", noun="treatment of case", choices=("lower", "as-is")
+    )
+    min_count: int = option(5, "Leave out words seen less often.", minimum=1)
+    bootstrap: int = option(500, "Bootstrap samples of word types.", minimum=2)
+    seed: int = option(42, "Seed of the bootstrap.")
+    sizes: Sequence[str] | Mapping[str, float] = option(
+        (), "NAME=MILLIONS of parameters, for the figure.", flags=("--size",)
+    )
+
+
+def combined(defaults: type[AnyOptions], options: AnyOptions | None, by_name: Mapping[str, Any]) -> AnyOptions:
+    """Return the options given as one object, with those given by name in their places."""
+    if options is None:
+        return defaults.from_dict(by_name)
+    defaults.from_dict(by_name)  # refuses names that do not exist
+    return replace(options, **by_name)
+
+
+def changed(options: Options) -> dict[str, Any]:
+    """Return the options that differ from their defaults.
+
+    Examples
+    --------
+    >>> changed(WordLengthsOptions(min_count=2, seed=42))
+    {'min_count': 2}
+    """
+    values = {declared.name: (getattr(options, declared.name), declared.default) for declared in fields(options)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def check_scoring(scoring: ScoringOptions, *used: str) -> None:
+    """Raise if an option of scoring was given that the study would ignore; ``used`` names those that it uses."""
+    for name in changed(scoring):
+        if name not in used:
+            raise OptionError(
+                f"`{name}` means nothing to this study, which has an output of its own. It takes: {', '.join(used)}."
+            )
+
+
+def parse_sizes(sizes: Sequence[str] | Mapping[str, float]) -> dict[str, float]:
+    """Return millions of parameters by model, from a mapping or from ``NAME=MILLIONS``.
+
+    Examples
+    --------
+    >>> parse_sizes(["my-model=125"])
+    {'my-model': 125.0}
+    """
+    if isinstance(sizes, Mapping):
+        return {name: float(size) for name, size in sizes.items()}
+    parsed = {}
+    for item in sizes:
+        name, _, size = item.rpartition("=")
+        try:
+            parsed[name] = float(size)
+        except ValueError:
+            raise OptionError(f"'{item}' in `sizes` gives no size; write it as my-model=125") from None
+    return parsed

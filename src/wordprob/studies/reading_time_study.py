@@ -1,0 +1,191 @@
+"""The reading-time study: how much surprisal helps to predict reading times, and what the correction changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wordprob.analysis import outputs
+from wordprob.analysis.prepare import texts_of, with_surprisals
+from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, ReadingTimesResult, analyse
+from wordprob.errors import OptionError
+from wordprob.options import ScoringOptions
+from wordprob.studies.options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
+from wordprob.studies.reading_time_corpora import prepare_corpora
+from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, dataset, fold_files
+from wordprob.studies.reading_time_tables import prepare_tables
+from wordprob.studies.scoring import (
+    StudyModel,
+    StudyProgress,
+    as_list,
+    model_labels,
+    open_scorer,
+    options_record,
+    score_texts,
+)
+
+TABLE_OPTIONS = ("word_column", "time_column", "group_by", "position_column", "participant", "texts", "fold_column")
+"""Options that say something about users' tables, and nothing about corpora."""
+
+PARTICIPANT_OPTIONS = ("outliers", "skipped")
+"""Options that say which of the participants' times count."""
+
+SCORING_OPTIONS = ("min_context", "readers")
+"""The options of scoring that this study uses: its words are those that were read, its unit is nats."""
+
+
+def reading_times(
+    tables: str | Path | Sequence[str | Path] = (),
+    corpora: str | Sequence[str] = (),
+    models: StudyModel | Sequence[StudyModel] = (),
+    options: ReadingTimesOptions | None = None,
+    *,
+    scoring: ScoringOptions | None = None,
+    progress: StudyProgress | None = None,
+    download_progress: StudyProgress | None = None,
+    **named_options: Any,
+) -> ReadingTimesResult:
+    """Measure how much surprisal helps to predict reading times, naive and corrected.
+
+    Parameters
+    ----------
+    tables
+        Files with a row for each word, or for each participant and word. Without ``models`` they hold surprisals
+        (``surprisal``, and ``surprisal_naive`` or ``surprisal_buggy``), and a file called ``CORPUS-MODEL.tsv`` names
+        both.
+    corpora
+        Corpora by name, instead of tables; :func:`wordprob.corpora.names` lists them.
+    models
+        Models that score the words first: names, paths, :class:`wordprob.options.ModelOptions`, or open scorers.
+    options
+        Columns, cleaning, regressions and folds.
+    scoring
+        How models score: ``min_context`` and ``readers`` are used.
+    progress
+        Called with a description, the texts scored so far and the number of texts.
+    download_progress
+        Called with a file's name, the bytes fetched so far and the number of bytes.
+    named_options
+        Fields of :class:`ReadingTimesOptions` by name, instead of ``options`` or on top of them.
+
+    Returns
+    -------
+    ReadingTimesResult
+        Data frames, and the provenance of the numbers; its method ``write`` makes the folder of results.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, tempfile
+    >>> words = "She saw the mark She saw the marker".split() * 15
+    >>> times = 200 + 20 * np.array([len(word) for word in words]) + np.random.default_rng(1).normal(0, 9, len(words))
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> table = pd.DataFrame({"text_id": np.arange(len(words)) // 4, "word": words, "time": times, "freq": 1.0})
+    >>> table.to_csv(folder / "mine.csv", index=False)
+    >>> result = reading_times(folder / "mine.csv", models="exact:bow", baseline="time ~ word_len", spillover=0)
+    >>> result.models, result.summary["contrast"].tolist()
+    (['exact:bow'], ['corrected - baseline', 'naive - baseline', 'corrected - naive'])
+    >>> sorted(path.name for path in result.write(folder / "results").iterdir())[:3]
+    ['coefficients.tsv', 'delta_llh.tsv', 'figure.pdf']
+    """
+    options = combined(ReadingTimesOptions, options, named_options)
+    scoring = scoring or ScoringOptions()
+    paths = [Path(path) for path in as_list(tables)]
+    names = as_list(corpora)
+    chosen_models: list[StudyModel] = as_list(models)
+    _check_inputs(paths, names, chosen_models, options)
+    check_scoring(scoring, *SCORING_OPTIONS)
+    protocol = _protocol(options)
+    sizes = parse_sizes(options.sizes)
+    labels = model_labels(chosen_models)
+
+    if names:
+        prepared = prepare_corpora(names, options, bool(chosen_models), download_progress)
+    else:
+        prepared = prepare_tables(paths, options, bool(chosen_models))
+    datasets = list(prepared.scored)
+    metadata: dict[str, Any] = {}
+    if chosen_models:
+        datasets, metadata = _score(prepared, chosen_models, labels, options, scoring, progress)
+    result = analyse(datasets, protocol, sizes)
+
+    provenance = {**result.provenance, **prepared.provenance}
+    if chosen_models:
+        provenance["models"] = metadata
+    provenance["inputs"] = outputs.checksums(_input_files(paths, options))
+    used = {name: getattr(scoring, name) for name in SCORING_OPTIONS}
+    inputs = {"tables": paths, "corpora": names}
+    provenance["options"] = options_record(inputs, options, chosen_models, labels, used)
+    return replace(result, provenance=provenance)
+
+
+def _check_inputs(
+    tables: Sequence[Path], corpora: Sequence[str], models: Sequence[StudyModel], options: ReadingTimesOptions
+) -> None:
+    """Raise if inputs and options contradict one another, or if an option would be ignored."""
+    given = changed(options)
+    if bool(tables) == bool(corpora):
+        raise OptionError("specify either `tables` or `corpora`, and not both; for example the corpus provo.")
+    if options.fold_files and options.fold_column:
+        raise OptionError("specify `fold_files` or `fold_column`, and not both.")
+    for name in TABLE_OPTIONS:
+        if corpora and name in given:
+            raise OptionError(f"`{name}` is about tables; the columns and texts of a corpus are known.")
+    if tables and options.data_dir:
+        raise OptionError("`data_dir` is the folder of corpora; name the files in it as `tables`.")
+    if options.texts and not models:
+        raise OptionError("`texts` are for a `model` to score; specify one.")
+    for name in PARTICIPANT_OPTIONS:
+        if tables and not options.participant and name in given:
+            raise OptionError(f"`{name}` is about participants' times; specify their column as `participant`.")
+
+
+def _protocol(options: ReadingTimesOptions) -> ReadingTimesProtocol:
+    return ReadingTimesProtocol(
+        baseline=options.baseline or "",
+        predictors=options.predictors or "",
+        spillover=options.spillover,
+        folds=options.n_folds,
+        seed=options.seed,
+        correction=options.correction,
+    )
+
+
+def _input_files(tables: Sequence[Path], options: ReadingTimesOptions) -> list[str | Path]:
+    return [*tables, *fold_files(options), options.texts or "", options.frequencies or ""]
+
+
+# --- scoring ---------------------------------------------------------------------------------------------------------
+
+
+def _score(
+    prepared: PreparedStudy,
+    models: Sequence[StudyModel],
+    labels: Sequence[str],
+    options: ReadingTimesOptions,
+    scoring: ScoringOptions,
+    progress: StudyProgress | None,
+) -> tuple[list[Dataset], dict[str, Any]]:
+    """Score every corpus with every model; return the datasets, and the metadata of the models."""
+    names = [corpus.name for corpus in prepared.to_score]
+    datasets: list[Dataset] = []
+    metadata: dict[str, Any] = {}
+    for model, label in zip(models, labels, strict=True):
+        scorer = open_scorer(model)
+        for corpus in prepared.to_score:
+            words = _words_to_score(corpus)
+            table = score_texts(scorer, corpus.texts, words, scoring, f"{corpus.name}, {label}", progress)
+            metadata[label] = table.metadata
+            rows = with_surprisals(corpus.rows, table.to_pandas(), corpus.source)
+            datasets.append(dataset(corpus.name, label, rows, options, names, title=corpus.title))
+    return datasets, metadata
+
+
+def _words_to_score(corpus: CorpusToScore) -> str | list[list[str]]:
+    """Return how the words of the texts are found: by white space, unless a word of the table contains some."""
+    lists = list(texts_of(corpus.rows).values())
+    for words in lists:
+        if any(len(word.split()) != 1 for word in words):
+            return lists
+    return "whitespace"

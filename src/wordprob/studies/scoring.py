@@ -1,0 +1,104 @@
+"""What both studies do with models: name them, open them one after another, and score texts in nats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from wordprob.options import ModelOptions, Options, ScoringOptions
+from wordprob.scoring.loading import load
+from wordprob.scoring.scorer import Scorer, Words
+from wordprob.scoring.stimuli import check_models
+from wordprob.tables.result import WordTable
+
+StudyModel = str | Path | ModelOptions | Scorer
+"""A model's name or path, its name with further options, or a scorer that is open already."""
+
+StudyProgress = Callable[[str, int, int], None]
+"""Called with what is being scored or fetched, how much of it is done, and how much there is (0 if unknown)."""
+
+
+def as_list(items: Any) -> list[Any]:
+    """Return several items as a list; one name, path or model by itself is a list of one.
+
+    Examples
+    --------
+    >>> as_list("provo"), as_list(["brown", "provo"])
+    (['provo'], ['brown', 'provo'])
+    """
+    if isinstance(items, str | Path | ModelOptions | Scorer):
+        return [items]
+    return list(items)
+
+
+def model_labels(models: Sequence[StudyModel]) -> list[str]:
+    """Return what tables call the models; raise if one does not exist or two have the same name."""
+    names = [model.model if isinstance(model, ModelOptions) else model for model in models]
+    return check_models(names) if names else []
+
+
+def open_scorer(model: StudyModel) -> Scorer:
+    """Open a model, unless it is open already."""
+    if isinstance(model, Scorer):
+        return model
+    if isinstance(model, ModelOptions):
+        return load(**model.to_dict())
+    return load(model)
+
+
+def score_texts(
+    scorer: Scorer,
+    texts: Sequence[str],
+    words: Words,
+    scoring: ScoringOptions,
+    description: str,
+    progress: StudyProgress | None,
+) -> WordTable:
+    """Score texts in nats, the unit of both studies; ``description`` tells ``progress`` what is being scored."""
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(description, done, total)
+
+    return scorer.score(
+        texts,
+        words,
+        unit="nats",
+        min_context=scoring.min_context,
+        readers=scoring.readers,
+        progress=report,
+    )
+
+
+def options_record(
+    inputs: dict[str, Any],
+    options: Options,
+    models: Sequence[StudyModel],
+    labels: Sequence[str],
+    scoring: dict[str, Any],
+) -> dict[str, Any]:
+    """Return every option that had an effect, for the provenance of a result.
+
+    Options of models and of scoring are recorded only where a model scored something.
+    """
+    record = {**inputs, **options.to_dict()}
+    if models:
+        record["models"] = [_model_record(model, label) for model, label in zip(models, labels, strict=True)]
+        record |= scoring
+        record |= _opening_options(models)
+    return record
+
+
+def _model_record(model: StudyModel, label: str) -> str:
+    if isinstance(model, Scorer):
+        return label
+    return model.model if isinstance(model, ModelOptions) else str(model)
+
+
+def _opening_options(models: Sequence[StudyModel]) -> dict[str, Any]:
+    """Return the options that models were opened with; a command opens all of them with the same."""
+    for model in models:
+        if isinstance(model, ModelOptions):
+            return {name: value for name, value in model.to_dict().items() if name != "model"}
+    return {}
