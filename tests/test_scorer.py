@@ -247,6 +247,15 @@ def test_a_pattern_on_a_wordpiece_tokenizer_counts_the_next_word_as_a_boundary(p
     assert saw.nunique() == 1, "whatever follows"
 
 
+def test_a_pattern_does_not_depend_on_other_vocabularies(tokenizer_of):
+    """Labels of a pattern are named as a vocabulary brings them; another one used before changes nothing."""
+    pattern = r"regex:[\w']+|\d\p{P}"
+    alone = Scorer(RandomLM(tokenizer_of("gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
+    Scorer(RandomLM(tokenizer_of("llama2"))).score("She", pattern)
+    again = Scorer(RandomLM(tokenizer_of("gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
+    assert again.equals(alone)
+
+
 def test_a_definition_can_be_an_object():
     scorer = wordprob.load("exact:bow")
     by_name, by_object = scorer.score("She saw.", "punctuation"), scorer.score("She saw.", words.Punctuation())

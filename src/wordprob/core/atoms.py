@@ -47,9 +47,11 @@ def atoms_of(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: int
     """Return the partition of ids ``0 … vocab_size - 1`` by what each token begins with, as the definition sees it.
 
     Ids beyond the tokenizer and control tokens are unreachable, unless they end the text. The result is kept for the
-    next time.
+    next time, unless the definition is bound to a vocabulary.
     """
     size = vocabulary.size if vocab_size is None else vocab_size
+    if definition.bind() is not definition:
+        return _partition(vocabulary, definition, size)
     key = (vocabulary.key, definition, size)
     return _partitions.get(key, lambda: _partition(vocabulary, definition, size))
 

@@ -115,7 +115,12 @@ _cache: BoundedCache[JoinedTokens] = BoundedCache(CACHED_VOCABULARIES)
 
 
 def joined_tokens_of(vocabulary: Vocabulary, definition: WordDefinition) -> JoinedTokens:
-    """Return the tokens of a vocabulary that hold a boundary under a word definition; kept for the next time."""
+    """Return the tokens of a vocabulary that hold a boundary under a word definition.
+
+    The result is kept for the next time, unless the definition is bound to a vocabulary.
+    """
+    if definition.bind() is not definition:
+        return _joined_tokens(vocabulary, definition)
     return _cache.get((vocabulary.key, definition), lambda: _joined_tokens(vocabulary, definition))
 
 

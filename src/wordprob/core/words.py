@@ -67,6 +67,12 @@ class WordDefinition(Protocol):
     def __hash__(self) -> int:
         """Return a hash: what is worked out for a definition is kept under it."""
 
+    def bind(self) -> WordDefinition:
+        """Return the definition for use with one vocabulary: itself, or a copy if it learns from the labels it gives.
+
+        So no value depends on which other vocabularies the definition was used with before.
+        """
+
     def segment(self, text: str) -> list[Word]:
         """Cut a text into words."""
 
@@ -219,6 +225,10 @@ class CharacterClassDefinition:
 
     name: str
     local = False
+
+    def bind(self) -> WordDefinition:
+        """Return the definition itself: its labels do not depend on the vocabulary."""
+        return self
 
     @abstractmethod
     def ends_word(self, left: str, word: str, following: Label) -> bool:
@@ -403,6 +413,10 @@ class Regex:
         self._examples: dict[Label, str] = {}
         """The first opening that was given each label."""
         self._make_caches()
+
+    def bind(self) -> Regex:
+        """Return a copy: classes of characters are named, and get their examples, as a vocabulary brings them."""
+        return Regex(self.name.removeprefix("regex:"))
 
     def _make_caches(self) -> None:
         self._class_of = lru_cache(maxsize=None)(self._classify)

@@ -219,11 +219,11 @@ class TextPreparer:
         self, tokenizer: Tokenizer, vocab_size: int, definition: WordDefinition, known_words: bool = True
     ) -> None:
         self.tokenizer = tokenizer
-        self.definition = definition
-        self.atoms = atoms_of(tokenizer.vocabulary, definition, vocab_size)
+        self.definition = definition.bind()
+        self.atoms = atoms_of(tokenizer.vocabulary, self.definition, vocab_size)
         self._vocabulary = tokenizer.vocabulary
         self._spellings = SpellingFinder(
-            tokenizer.encode, tokenizer.vocabulary, definition, self.atoms, whole_words=not known_words
+            tokenizer.encode, tokenizer.vocabulary, self.definition, self.atoms, whole_words=not known_words
         )
         self._sets = BoundarySets(self.atoms.labels)
 
