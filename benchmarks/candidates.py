@@ -29,7 +29,7 @@ def main():
     begin = time.perf_counter()
     shared = scorer.score_continuations(context, candidates, unit="nats").to_pandas()
     ours = time.perf_counter() - begin
-    sample = list(range(0, len(candidates), len(candidates) // 20))[:20]
+    sample = list(range(0, len(candidates), max(1, len(candidates) // 20)))[:20]
     begin = time.perf_counter()
     whole = scorer.score([f"{context} {candidates[n]}" for n in sample], unit="nats").to_pandas()
     each = (time.perf_counter() - begin) / len(sample)

@@ -13,7 +13,7 @@ from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
-from wordprob.models.huggingface import prefix_cache
+from wordprob.models.huggingface import prefix_cache, self_checks
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -183,22 +183,27 @@ def test_threads_may_open_at_the_same_time(model, atoms):
         assert_same(found, expected, model)
 
 
-def test_a_model_whose_states_give_other_numbers_runs_in_full(model, atoms, monkeypatch):
-    """The check before the shortcut is trusted must see what goes wrong."""
-    from wordprob.models.huggingface import self_checks
-
+@few_families
+def test_the_check_of_kept_states_sees_wrong_positions(model, atoms, monkeypatch):
     run = model.forward.run_trunk
 
     def forgets_positions(position_ids=None, **inputs):
         shifted = None if position_ids is None else torch.zeros_like(position_ids)
         return run(position_ids=shifted, **inputs)
 
-    if model.metadata["model"] in NO_CACHE:
-        pytest.skip("it keeps no states")
     check = self_checks.cached_contexts_are_correct
     assert check(model.prefix_cache, model.forward, model.head)
     monkeypatch.setattr(model.forward, "run_trunk", forgets_positions)
     assert not check(model.prefix_cache, model.forward, model.head)
+
+
+@few_families
+def test_a_model_without_usable_states_runs_in_full(model, atoms, monkeypatch):
+    monkeypatch.setattr(model.prefix_cache, "usable", False)
+    requests = mixed_requests()
+    before = count_contexts(model)
+    assert_same(model.open(requests, atoms, PrefixStates()), model.score(requests, atoms), model)
+    assert count_contexts(model) == before
 
 
 def test_the_exact_model_opens_what_it_scores():

@@ -159,9 +159,12 @@ They return ``[N]`` numbers. A statistic that is added here can be asked for by 
 def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores:
     """Return the scores of a request from the logits ``[R, V]`` of its rows ``first`` … last.
 
-    This is the readable path. A backend that computes scores in another way is judged by it.
+    This is the readable path, which backends that compute scores in another way are compared with.
     """
-    log_probs = logits - _logsumexp(logits)[:, None]
+    normaliser = _logsumexp(logits)
+    # After ids that have no probability, every logit may be minus infinity; so are the log-probabilities then.
+    normaliser = np.where(np.isfinite(normaliser), normaliser, 0.0)
+    log_probs = logits - normaliser[:, None]
     next_ids = request.ids[request.first + 1 :]
     mass = np.full((len(log_probs), len(atoms.labels)), -np.inf)
     for k in range(len(atoms.labels)):
