@@ -12,17 +12,20 @@ class RandomLM:
 
     batch_tokens = 512
 
-    def __init__(self, tokenizer, max_tokens=None, memory=3):
+    def __init__(self, tokenizer, max_tokens=None, memory=3, impossible=()):
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.vocab_size = tokenizer.vocabulary.size
         self.metadata = {"model": "random"}
         self._memory = memory
         self._first, self._second = np.random.default_rng(5).normal(0, 2, (2, self.vocab_size))
+        self._impossible = list(impossible)
 
     def logits(self, prefix):
         angle = 0.37 * sum((k + 1) * token for k, token in enumerate(prefix[-self._memory :]))
-        return self._first * np.cos(angle) + self._second * np.sin(angle)
+        logits = self._first * np.cos(angle) + self._second * np.sin(angle)
+        logits[self._impossible] = -np.inf
+        return logits
 
     def score(self, requests, atoms):
         for n, request in enumerate(requests):

@@ -447,15 +447,21 @@ class Regex:
         """Classify a token by what the pattern makes of its first two characters."""
         if not opening:
             return CONTINUES
-        label = ".".join(self._class_of(character) for character in opening[:2])
-        if opening[0].isspace():
-            label = f"{SPACE}:{label}"
+        spacing = character_class(opening[0])
+        if spacing not in (SPACE, LETTER, OPENING):  # what usually_spaced tells apart
+            spacing = ""
+        label = f"{spacing}:" + ".".join(self._class_of(character) for character in opening[:2])
         self._examples.setdefault(label, opening[:2])
         return label
 
+    @staticmethod
+    def _spacing(label: Label) -> Label:
+        """Return the part of a label that tells whether writers put white space before it."""
+        return label.partition(":")[0]
+
     def is_space(self, label: Label) -> bool:
         """Return True if tokens with this label begin with white space."""
-        return label.startswith(f"{SPACE}:")
+        return self._spacing(label) == SPACE
 
     def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
         """Return the labels that end ``word`` for certain."""
@@ -463,7 +469,7 @@ class Regex:
         ending = {label for label in known if self._decide(word, label)}
         if closed:
             last = last_class(word)
-            ending |= {label for label in known if usually_spaced(last, character_class(self._examples[label][0]))}
+            ending |= {label for label in known if usually_spaced(last, self._spacing(label))}
         if END in labels:
             ending.add(END)
         return frozenset(ending)
