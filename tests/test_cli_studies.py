@@ -429,9 +429,9 @@ def test_options_of_models_and_scoring_reach_the_model(
     scored: list[dict[str, object]] = []
     open_model, score = loading.open_model, Scorer.score
 
-    def record_opening(name: str, **options: object) -> object:
-        opened.append(options)
-        return open_model(name)
+    def record_opening(options: ModelOptions) -> object:
+        opened.append({name: value for name, value in options.to_dict().items() if name != "model"})
+        return open_model(options.model)
 
     def record_scoring(self: Scorer, *arguments: object, **options: object) -> object:
         scored.append(options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wordprob
-from wordprob.errors import InputError
+from wordprob.errors import AlignmentError, InputError
 from wordprob.models.exact import FAMILIES, ExactLM
 
 CONTEXT = "It was in the evening that she"
@@ -44,15 +44,29 @@ def test_values_are_those_of_whole_texts(load_shared, name, definition):
     assert table.texts()["conservation"].dropna().abs().max() < 1e-3
 
 
-def test_the_context_is_run_once(load_shared):
-    model = load_shared("fiction-bow").model
-    run, seen = model._run, []
-    model._run = lambda **inputs: seen.append(inputs["input_ids"].shape) or run(**inputs)
-    try:
-        wordprob.Scorer(model).score_continuations(CONTEXT * 5, [f"word{n}" for n in range(50)])
-    finally:
-        del model._run
-    assert sum(rows * length for rows, length in seen) < 50 * 12
+def test_the_context_is_run_once(load_shared, monkeypatch):
+    """Also where the candidates are scored in several chunks: its states are kept between them."""
+    scorer = load_shared("fiction-bow")
+    candidates = [f"word{n}" for n in range(50)]
+    before = scorer.model.prefix_cache.contexts_run
+    at_once = scorer.score_continuations(CONTEXT * 5, candidates).to_pandas()
+    assert scorer.model.prefix_cache.contexts_run == before + 1
+    monkeypatch.setattr("wordprob.scoring.scorer.SHARED_CONTEXT_CHARACTERS", 2000)
+    in_chunks = scorer.score_continuations(CONTEXT * 5, candidates).to_pandas()
+    assert scorer.model.prefix_cache.contexts_run == before + 2
+    assert np.allclose(at_once["surprisal"], in_chunks["surprisal"], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow"])
+def test_words_of_continuations_may_be_given(load_shared, name):
+    scorer = load_shared(name)
+    by_rule = scorer.score_continuations(CONTEXT, ["can't.", "said no"], "punctuation").to_pandas()
+    given = scorer.score_continuations(CONTEXT, ["can't.", "said no"], [["can", "'t", "."], ["said", "no"]]).to_pandas()
+    assert given["word"].tolist() == by_rule["word"].tolist()
+    assert given["start"].tolist() == by_rule["start"].tolist()
+    assert np.allclose(given["surprisal"], by_rule["surprisal"], atol=1e-3)
+    with pytest.raises(AlignmentError, match="continuation 0: word 2"):
+        scorer.score_continuations(CONTEXT, ["can't."], [["can", "not"]])
 
 
 def test_an_empty_context_is_a_beginning(load_shared):

@@ -95,7 +95,7 @@ def test_the_evidence_from_the_twins():
     models = [shared(f"models/fiction-{kind}") for kind in ("bow", "eow")]
     novel = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")
     twins = runpy.run_path(str(ROOT / "benchmarks/twins.py"))
-    pairs = twins["compare"](*map(wordprob.load, models), twins["chosen"](novel), "whitespace")
+    pairs = twins["compare"](*map(wordprob.load, models), twins["choose_passages"](novel), "whitespace")
     cells = re.search(r"^\| whitespace \|(.*)\|$", PAGES["why.md"], re.M)[1]
     shown = [float(n) for n in re.findall(r"\d*\.\d+|\d+", cells.replace(",", ""))]
     found = [len(pairs), *map(float, twins["row"](pairs).split())]

@@ -47,7 +47,8 @@ def test_interior_words_agree_with_wordsprobability(smollm2, text):
     """The authors' package, on the same model, start token and set: Ġ-initial tokens and EOS."""
     package = pytest.importorskip("wordsprobability.models.bow_lm")
     theirs = _their_surprisals(package, smollm2, text)
-    ours = _with_their_set(smollm2).score(text, "their set", unit="nats").to_pandas()
+    scorer, their_set = _with_their_set(smollm2)
+    ours = scorer.score(text, their_set, unit="nats").to_pandas()
     assert ours["word"].tolist() == text.split()
     # a word here has at most six tokens, and two boundary terms
     tolerance = float32_log_prob_tolerance(smollm2.model, log_probs=8)
@@ -74,7 +75,7 @@ def _their_surprisals(package, scorer, text):
 
 
 def _with_their_set(scorer):
-    """Our scorer with the authors' narrower idea of white space and of the end."""
+    """Return our scorer and the authors' narrower idea of white space and of the end."""
 
     class TheirSet(words.Whitespace):
         name = "their set"
@@ -98,19 +99,7 @@ def _with_their_set(scorer):
         vocab_size=model.vocab_size,
         metadata=model.metadata,
     )
-    found = Scorer(narrow)
-    define = words.define
-    original = found.score
-
-    def score(text, name, **options):
-        words.define = lambda _: TheirSet()
-        try:
-            return original(text, name, **options)
-        finally:
-            words.define = define
-
-    found.score = score
-    return found
+    return Scorer(narrow), TheirSet()
 
 
 def test_provo(smollm2):

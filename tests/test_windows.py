@@ -1,4 +1,4 @@
-"""Windows over long texts, and batches of texts."""
+"""Windows over long texts, and chunks of texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordprob.core.windows import windows
-from wordprob.scoring.batching import text_batches
+from wordprob.scoring.batching import chunk_slices
 
 
 @st.composite
@@ -41,8 +41,8 @@ def test_cuts_fall_where_words_end():
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 5), st.integers(1, 100))
-def test_pages_are_consecutive_and_within_bounds(lengths, most, size):
-    found = list(text_batches(lengths, most, size))
+def test_chunks_are_consecutive_and_within_bounds(lengths, most, size):
+    found = list(chunk_slices(lengths, most, size))
     assert [n for part in found for n in range(part.start, part.stop)] == list(range(len(lengths)))
     for part in found:
         count, total = part.stop - part.start, sum(lengths[part])
