@@ -19,19 +19,17 @@ import tempfile
 import time
 from pathlib import Path
 
+import gpu_head
+import record
+import torch
+import transformers
+
+from runs import done_marks, pace
+from wordprob import runs
 from wordprob.models.batching import padded_batches
-
-if __name__ == "__main__":  # worker processes that prepare texts load this file too, and need none of this
-    import gpu_head
-    import record
-    import torch
-    import transformers
-
-    from runs import done_marks, pace
-    from wordprob import runs
-    from wordprob.models.huggingface.model import HFModel
-    from wordprob.models.huggingface.tokenizer import read_tokenizer
-    from wordprob.scoring.scorer import Scorer
+from wordprob.models.huggingface.model import HFModel
+from wordprob.models.huggingface.tokenizer import read_tokenizer
+from wordprob.scoring.scorer import Scorer
 
 
 def model_of(shape, tokenizer, compile=False):

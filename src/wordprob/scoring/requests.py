@@ -134,8 +134,9 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     gather_rows = leaving.rows - origins[window_of_branch]
 
     requests = []
-    for n, (text, window, first) in enumerate(wanted):
-        text_row, origin = int(text_rows[n]), int(origins[n])
+    rows_of_windows = zip(text_rows.tolist(), origins.tolist(), reaches_end.tolist(), strict=True)
+    for n, (text_row, origin, is_last) in enumerate(rows_of_windows):
+        text, window, first = wanted[n]
         words = NO_WORDS
         if settings.statistics:
             words = _words_that_begin(prepared, text, text_row + first, text_row + window.last)
@@ -153,7 +154,7 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
                 text=text,
                 first_row=text_row + first,
                 boundaries=boundaries[n],
-                reaches_end=bool(reaches_end[n]),
+                reaches_end=is_last,
                 branches=leaving.branches[branches[n]],
                 words=words,
                 request=request,
