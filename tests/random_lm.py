@@ -12,10 +12,10 @@ class RandomLM:
 
     batch_tokens = 512
 
-    def __init__(self, tokenizer, max_tokens=None, memory=3, impossible=()):
+    def __init__(self, tokenizer, max_tokens=None, memory=3, impossible=(), further_ids=0):
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self.vocab_size = tokenizer.vocabulary.size
+        self.vocab_size = tokenizer.vocabulary.size + further_ids
         self.metadata = {"model": "random"}
         self._memory = memory
         self._first, self._second = np.random.default_rng(5).normal(0, 2, (2, self.vocab_size))

@@ -73,7 +73,7 @@ class ShardOutcome:
 
 
 @dataclass(frozen=True)
-class Problem:
+class RecordProblem:
     """Why a text has no scores: the kind of problem, as ``errors.jsonl`` names it, and the reason."""
 
     kind: str
@@ -82,7 +82,7 @@ class Problem:
     """Whether the scorer broke, rather than refused the text."""
 
 
-ProblemsByIndex = dict[int, Problem]
+ProblemsByIndex = dict[int, RecordProblem]
 """The problems of a shard, by the index of the record."""
 
 
@@ -126,20 +126,20 @@ class ShardScorer:
                 problems[index] = problem
         return problems
 
-    def _inspect(self, record: Record) -> Problem | None:
+    def _inspect(self, record: Record) -> RecordProblem | None:
         """Return what is wrong with a record before the model sees it."""
         max_characters = self._work.settings.corpus.max_characters
         if record.problem:
-            return Problem(record.problem, record.reason)
+            return RecordProblem(record.problem, record.reason)
         if not record.text or record.text.isspace():
-            return Problem("empty", "the text is empty")
+            return RecordProblem("empty", "the text is empty")
         if "\0" in record.text:
             index = record.text.index("\0")
-            return Problem("nul", f"character {index} is a NUL; the file is damaged, or not text")
+            return RecordProblem("nul", f"character {index} is a NUL; the file is damaged, or not text")
         if len(record.text) > max_characters:
             length = len(record.text)
             reason = f"{length} characters, more than {max_characters}; raise max_characters to score it"
-            return Problem("too long", reason)
+            return RecordProblem("too long", reason)
         return None
 
     def _stop_if_strict(self, records: Sequence[Record], problems: ProblemsByIndex) -> None:
@@ -163,7 +163,7 @@ class ShardScorer:
         except Exception as error:  # a tokeniser may raise anything
             if len(chosen) == 1:
                 unexpected = not isinstance(error, WordprobError)
-                return [], {chosen[0]: Problem("scoring", _describe(error), unexpected)}
+                return [], {chosen[0]: RecordProblem("scoring", _describe(error), unexpected)}
         middle = len(chosen) // 2
         first_tables, first_problems = self._score_records(records, chosen[:middle], None)
         second_tables, second_problems = self._score_records(records, chosen[middle:], None)
@@ -203,7 +203,7 @@ def _describe(error: BaseException) -> str:
     return text if isinstance(error, WordprobError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _error_line(record: Record, problem: Problem) -> dict[str, Any]:
+def _error_line(record: Record, problem: RecordProblem) -> dict[str, Any]:
     return {
         "text_id": record.id,
         "source": record.source,
