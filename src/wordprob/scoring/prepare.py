@@ -211,20 +211,14 @@ class TextPreparer:
         Number of ids that the model's distributions have.
     definition
         What a word is.
-    known_words
-        Keep the other spellings of words for when they come again; False is the slow and readable way.
     """
 
-    def __init__(
-        self, tokenizer: Tokenizer, vocab_size: int, definition: WordDefinition, known_words: bool = True
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, definition: WordDefinition) -> None:
         self.tokenizer = tokenizer
         self.definition = definition.bind()
         self.atoms = atoms_of(tokenizer.vocabulary, self.definition, vocab_size)
         self._vocabulary = tokenizer.vocabulary
-        self._spellings = SpellingFinder(
-            tokenizer.encode, tokenizer.vocabulary, self.definition, self.atoms, whole_words=not known_words
-        )
+        self._spellings = SpellingFinder(tokenizer.encode, tokenizer.vocabulary, self.definition, self.atoms)
         self._sets = BoundarySets(self.atoms.labels)
 
     @cached_property
