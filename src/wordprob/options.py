@@ -149,9 +149,14 @@ class ScoringOptions(Options):
 
     words: str | WordDefinition = option(
         "whitespace",
-        "What a word is: whitespace, punctuation, regex:PATTERN, or list:FILE.",
+        "What a word is: whitespace, punctuation, characters, regex:PATTERN, or list:FILE.",
         flags=("-w", "--words"),
         check="wordprob.core.words:check_definition",
+    )
+    boundary: str = option(
+        "rule",
+        "What ends a word: the rule that finds words, none (anything may follow), or another rule.",
+        check="wordprob.core.words:check_boundary",
     )
     unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
     min_context: int | None = option(None, "Tokens before each word in texts longer than the context.", minimum=1)

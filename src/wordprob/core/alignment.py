@@ -1,6 +1,8 @@
 """Words and tokens put together: which tokens each word takes.
 
-Separators before a word belong to it: its tokens begin where those of the word before it stop.
+Separators before a word belong to it: its tokens begin where those of the word before it stop. A token that holds a
+word's end and more belongs to the word in which it ends; one that holds nothing more but white space, to the word
+before that.
 
 Everything about a batch is numbered along the batch, whatever the text. With ``d`` the number of a text:
 
@@ -36,7 +38,7 @@ class Cut(IntEnum):
     INCLUDES_SPACE = 1
     """The last token also holds the white space that follows."""
     MID_TOKEN = 2
-    """The boundary lies inside a token."""
+    """The boundary lies inside a token, which belongs to a later word."""
     EMPTY = 3
     """The tokenizer wrote nothing for the word."""
 
@@ -165,21 +167,27 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
     token_starts = np.maximum.accumulate(concat_ints(text.starts for text in tokens) + shift)
     token_ends = concat_ints(text.ends for text in tokens) + shift
 
-    # A word takes all tokens that start before it ends, from where the word before it stopped.
+    # The tokens that start before a word ends, and how far the last of them reaches.
     word_ends = batch.byte_offsets[ends]
     stop_tokens = np.searchsorted(token_starts, word_ends, side="left")
-    first_tokens = np.append(0, stop_tokens)[:-1]
-    with_words = words_per_text > 0
-    first_tokens[word_offsets[:-1][with_words]] = token_offsets[:-1][with_words]
-
-    last_of_text = np.zeros(len(starts), dtype=bool)
-    last_of_text[word_offsets[1:][with_words] - 1] = True
     last_token_end = np.append(token_ends, 0)[stop_tokens - 1]
     reaches_over = (last_token_end > word_ends) & (stop_tokens > token_offsets[text_of_word])
+
+    with_words = words_per_text > 0
+    last_of_text = np.zeros(len(starts), dtype=bool)
+    last_of_text[word_offsets[1:][with_words] - 1] = True
     next_word_start = np.append(batch.byte_offsets[starts], 0)[1:]
-    into_next_word = (last_token_end > next_word_start) & ~last_of_text
+    mid_token = reaches_over & (last_token_end > next_word_start) & ~last_of_text
+    if mid_token.any():
+        # A token that reaches into the next word is left to it.
+        ended = np.searchsorted(np.maximum.accumulate(token_ends), word_ends[mid_token], side="right")
+        stop_tokens[mid_token] = np.maximum(ended, token_offsets[text_of_word[mid_token]])
+    first_tokens = np.append(0, stop_tokens)[:-1]
+    first_tokens[word_offsets[:-1][with_words]] = token_offsets[:-1][with_words]
+
     cuts = np.where(stop_tokens == first_tokens, Cut.EMPTY, Cut.CLEAN)
-    cuts[reaches_over] = np.where(into_next_word, Cut.MID_TOKEN, Cut.INCLUDES_SPACE)[reaches_over]
+    cuts[reaches_over] = Cut.INCLUDES_SPACE
+    cuts[mid_token] = Cut.MID_TOKEN
     return Alignment(
         batch=batch,
         starts=starts,

@@ -5,30 +5,59 @@ A model reports the log-mass of every atom. Whatever ends a word is a set of ato
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.core.bounded_cache import BoundedCache
+from wordprob.core.characters import (
+    END,
+    INNER_BYTES,
+    LETTER,
+    OPENING,
+    UNREACHABLE,
+    Label,
+    character_bytes,
+    character_class,
+    completions,
+    is_cut_off,
+)
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import CONTINUES, END, LETTER, OPENING, UNREACHABLE, Label, WordDefinition, character_class
+from wordprob.core.words import WordDefinition
 
 CACHED_PARTITIONS = 32
 """Partitions kept, whatever the vocabulary and definition: one takes about a megabyte, and seconds to make."""
 
-MAX_COMPLETIONS = 512
-"""Characters looked at for what a cut-off character could become."""
-
 
 @dataclass(frozen=True)
 class Atoms:
-    """A partition of ids ``0 … vocab_size - 1``: ``atom_of_token[id]`` is an index into ``labels``."""
+    """A partition of ids ``0 … vocab_size - 1``: ``atom_of_token[id]`` is an index into ``labels``.
+
+    ``possible`` has the labels of cut-off characters, each with the labels that it stands for.
+    """
 
     labels: tuple[Label, ...]
     atom_of_token: Ints
+    possible: Mapping[Label, frozenset[Label]] = field(default_factory=dict)
+
+    @cached_property
+    def all_labels(self) -> tuple[Label, ...]:
+        """The labels of whole characters, those that only cut-off ones can become included."""
+        whole = {label for label in self.labels if label not in self.possible}
+        return tuple(sorted(whole.union(*self.possible.values())))
+
+    def with_cut_off(self, ending: frozenset[Label]) -> frozenset[Label]:
+        """Return labels that end a word, and those of cut-off characters that can only become such."""
+        return ending | {label for label, possible in self.possible.items() if possible <= ending}
+
+    def ambiguous(self, ending: frozenset[Label]) -> frozenset[Label]:
+        """Return the labels of cut-off characters of which only some completions end a word."""
+        return frozenset(
+            label for label, possible in self.possible.items() if possible & ending and not possible <= ending
+        )
 
     def columns(self, labels: frozenset[Label]) -> list[int]:
         """Return the indices of the atoms with these labels."""
@@ -68,15 +97,18 @@ def _partition(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: i
         labels[token] = END
     names = sorted(set(labels[:vocab_size]) | {END, UNREACHABLE})
     index = {name: k for k, name in enumerate(names)}
-    return Atoms(tuple(names), np.array([index[name] for name in labels[:vocab_size]], dtype=np.int64))
+    numbers = np.array([index[name] for name in labels[:vocab_size]], dtype=np.int64)
+    return Atoms(tuple(names), numbers, labeller.possible)
 
 
 class TokenLabeller:
-    """Labels bytes by their first two characters; a cut-off first character by what it can most often become."""
+    """Labels bytes by their first two characters; a cut-off first character by all that it can become."""
 
     def __init__(self, definition: WordDefinition) -> None:
         self._label = lru_cache(maxsize=None)(definition.label)
-        self._majority_label = lru_cache(maxsize=None)(self._vote)
+        self._possible = lru_cache(maxsize=None)(self._possible_labels)
+        self.possible: dict[Label, frozenset[Label]] = {}
+        """The labels given to cut-off characters, and what each of them can become."""
 
     def label(self, piece: bytes, after_space: bool = False) -> Label:
         """Return the label of a token's bytes.
@@ -84,34 +116,25 @@ class TokenLabeller:
         With ``after_space``, the token begins a pre-token of a tokenizer that drops white space. If it is of a class
         that writers put white space before, it counts as beginning with a space.
         """
-        if 0x80 <= piece[0] < 0xC0:  # an inner byte of a character
-            return CONTINUES
+        if not character_bytes(piece[0]):
+            return INNER_BYTES
+        if is_cut_off(piece):
+            return self._cut_off_label(piece)
         opening = piece[:8].decode("utf-8", "ignore")[:2]
-        complete = len(opening) > 0 and piece.startswith(opening[0].encode())
-        if not complete:
-            return self._majority_label(piece)
+        if not opening or not piece.startswith(opening[0].encode()):
+            return INNER_BYTES
         if after_space and character_class(opening[0]) in (LETTER, OPENING):
             return self._label(" " + opening)
         return self._label(opening)
 
-    def _vote(self, piece: bytes) -> Label:
-        votes: dict[Label, int] = {}
-        for character in completions(piece):
-            name = self._label(character)
-            votes[name] = votes.get(name, 0) + 1
-        return max(votes, key=lambda name: votes[name]) if votes else CONTINUES
+    def _cut_off_label(self, piece: bytes) -> Label:
+        """Return the label of what a cut-off character becomes, or one for all the labels that it may get."""
+        labels = self._possible(piece)
+        if len(labels) == 1:
+            return next(iter(labels))
+        label = "cut off: " + ", ".join(sorted(labels))
+        self.possible[label] = labels
+        return label
 
-
-def completions(piece: bytes) -> Iterable[str]:
-    """Yield the characters whose UTF-8 form begins with these bytes (an even sample where they are many)."""
-    length = 2 if piece[0] < 0xE0 else 3 if piece[0] < 0xF0 else 4
-    missing = length - len(piece)
-    if not 0 < missing < 4 or piece[0] > 0xF4:
-        return
-    step = max(1, 64**missing // MAX_COMPLETIONS)
-    for tail in range(0, 64**missing, step):
-        rest = bytes(0x80 | (tail >> (6 * k)) & 0x3F for k in reversed(range(missing)))
-        try:
-            yield (piece + rest).decode()
-        except UnicodeDecodeError:
-            continue
+    def _possible_labels(self, piece: bytes) -> frozenset[Label]:
+        return frozenset(self._label(character) for character in completions(piece)) or frozenset({INNER_BYTES})

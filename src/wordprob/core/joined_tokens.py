@@ -6,8 +6,10 @@ under a word definition is worked out once and kept.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from wordprob.core.arrays import Bools, Ints, cumulative_offsets
 from wordprob.core.bounded_cache import BoundedCache
+from wordprob.core.characters import character_bytes, is_cut_off
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
@@ -74,14 +77,38 @@ def bytes_before(data: NDArray[np.uint8], ends: Ints, count: int) -> NDArray[np.
     return last
 
 
+class JoinedTokens(Protocol):
+    """The tokens of a vocabulary that may hold a word boundary."""
+
+    @property
+    def unjoinable_pairs(self) -> Bools:
+        """By 256 times a byte plus the next: True if no token has the two so and the next begins a character.
+
+        No token reaches over such a place.
+        """
+
+    @property
+    def longest_stem(self) -> int:
+        """The most bytes that a token has before a place where a word may end."""
+
+    def may_end(self, data: NDArray[np.uint8], ends: Ints) -> Bools:
+        """Return True for the positions ``ends`` of ``data`` that some token may reach over: never a miss."""
+
+    def reaches_over(self, data: bytes) -> bool:
+        """Return True if some token could hold the end of ``data`` and more: the readable twin of the filter."""
+
+    def continuations_of(self, data: bytes) -> list[bytes]:
+        """Return the bytes by which tokens that hold the end of ``data`` go on after it."""
+
+
 @dataclass(frozen=True)
-class JoinedTokens:
-    """The tokens of a vocabulary that hold a word boundary.
+class TokensOverBoundaries:
+    """The tokens that hold a place where a word may end by a rule.
 
     Attributes
     ----------
     continuations
-        For every way a token begins before an inner word boundary (its stem), the ways such tokens go on.
+        For every way a token begins before such a place (its stem), the ways such tokens go on.
     longest_stem
         Length of the longest stem, in bytes.
     stem_sizes
@@ -89,48 +116,90 @@ class JoinedTokens:
     suffix_filter
         Tells quickly whether a stem may stand at the end of a word.
     unjoinable_pairs
-        By 256 times a byte plus the next: True if no token has the two so and the next begins a character. No
-        token reaches over such a place.
+        As for :class:`JoinedTokens`.
     """
 
-    continuations: Mapping[bytes, tuple[str, ...]]
+    continuations: Mapping[bytes, tuple[bytes, ...]]
     longest_stem: int
     stem_sizes: tuple[tuple[int, ...], ...]
     suffix_filter: SuffixFilter
     unjoinable_pairs: Bools
 
+    def may_end(self, data: NDArray[np.uint8], ends: Ints) -> Bools:
+        """Return True for the positions before which a stem may stand."""
+        return self.suffix_filter.may_end(data, ends)
+
     def reaches_over(self, data: bytes) -> bool:
         """Return True if some token could hold the end of ``data`` and more: the readable twin of the filter."""
         return any(data[-size:] in self.continuations for size in self.stem_sizes[data[-1]] if size <= len(data))
 
-    def continuations_of(self, data: bytes) -> list[str]:
-        """Return the continuations for which some token could hold the end of ``data`` and their beginning."""
-        found: set[str] = set()
+    def continuations_of(self, data: bytes) -> list[bytes]:
+        """Return the bytes by which tokens that hold the end of ``data`` go on after it."""
+        found: set[bytes] = set()
         for size in range(1, min(len(data), self.longest_stem) + 1):
             found.update(self.continuations.get(data[-size:], ()))
         return sorted(found)
+
+
+@dataclass(frozen=True)
+class TokensOverAnything:
+    """All tokens: where words end by no rule, any token of several characters may hold such an end.
+
+    ``pieces`` are the tokens' bytes in order, so that those that begin alike stand together.
+    """
+
+    pieces: tuple[bytes, ...]
+    longest_stem: int
+    unjoinable_pairs: Bools
+
+    def may_end(self, data: NDArray[np.uint8], ends: Ints) -> Bools:
+        """Return True everywhere."""
+        return np.ones(len(ends), dtype=bool)
+
+    def reaches_over(self, data: bytes) -> bool:
+        """Return True."""
+        return True
+
+    def continuations_of(self, data: bytes) -> list[bytes]:
+        """Return the bytes by which tokens that begin with an ending of ``data`` go on after it."""
+        found: set[bytes] = set()
+        for size in range(1, min(len(data), self.longest_stem) + 1):
+            stem = data[-size:]
+            n = bisect_right(self.pieces, stem)
+            while n < len(self.pieces) and self.pieces[n].startswith(stem):
+                found.add(self.pieces[n][size:])
+                n += 1
+        return sorted(rest for rest in found if character_bytes(rest[0]))
 
 
 _cache: BoundedCache[JoinedTokens] = BoundedCache(CACHED_VOCABULARIES)
 
 
 def joined_tokens_of(vocabulary: Vocabulary, definition: WordDefinition) -> JoinedTokens:
-    """Return the tokens of a vocabulary that hold a boundary under a word definition.
+    """Return the tokens of a vocabulary that may hold a boundary under a word definition.
 
     The result is kept for the next time, unless the definition is bound to a vocabulary.
     """
+    if not definition.ends_by_rule:
+        return _cache.get((vocabulary.key, None), lambda: _tokens_over_anything(vocabulary))
     if definition.bind() is not definition:
-        return _joined_tokens(vocabulary, definition)
-    return _cache.get((vocabulary.key, definition), lambda: _joined_tokens(vocabulary, definition))
+        return _tokens_over_boundaries(vocabulary, definition)
+    return _cache.get((vocabulary.key, definition), lambda: _tokens_over_boundaries(vocabulary, definition))
 
 
-def _joined_tokens(vocabulary: Vocabulary, definition: WordDefinition) -> JoinedTokens:
-    continuations = _inner_boundaries(vocabulary, definition)
+def _tokens_over_anything(vocabulary: Vocabulary) -> TokensOverAnything:
+    pieces = sorted(piece for piece in vocabulary.token_bytes if len(piece) > 1)
+    longest = max(map(len, pieces), default=1)
+    return TokensOverAnything(tuple(pieces), longest - 1, unjoinable_pairs(vocabulary))
+
+
+def _tokens_over_boundaries(vocabulary: Vocabulary, definition: WordDefinition) -> TokensOverBoundaries:
+    continuations = _continuations(vocabulary, definition)
     sizes: list[list[int]] = [[] for _ in range(256)]
     for stem in sorted(continuations, key=len):
         if len(stem) not in sizes[stem[-1]]:
             sizes[stem[-1]].append(len(stem))
-    return JoinedTokens(
+    return TokensOverBoundaries(
         continuations=continuations,
         longest_stem=max((len(stem) for stem in continuations), default=0),
         stem_sizes=tuple(map(tuple, sizes)),
@@ -139,24 +208,45 @@ def _joined_tokens(vocabulary: Vocabulary, definition: WordDefinition) -> Joined
     )
 
 
-def _inner_boundaries(vocabulary: Vocabulary, definition: WordDefinition) -> dict[bytes, tuple[str, ...]]:
-    """Return, for every way a token begins before an inner word boundary, the ways such tokens go on."""
-    continuations: dict[bytes, set[str]] = {}
-    for piece in vocabulary.pieces:
-        text = _decode(piece)
-        if len(text) < 2:
+def _continuations(vocabulary: Vocabulary, definition: WordDefinition) -> dict[bytes, tuple[bytes, ...]]:
+    """Return, for every way a token begins before a place where a word may end, the ways such tokens go on."""
+    continuations: dict[bytes, set[bytes]] = {}
+    for piece in vocabulary.token_bytes:
+        if len(piece) < 2:
             continue
-        for position in definition.inner_boundaries(text):
-            continuations.setdefault(text[:position].encode(), set()).add(text[position:])
+        for place in possible_places(piece, definition):
+            continuations.setdefault(piece[:place], set()).add(piece[place:])
     return {stem: tuple(sorted(rests)) for stem, rests in continuations.items()}
 
 
-def _decode(piece: bytes | None) -> str:
-    """Return a token's text; empty if it holds a part of a character."""
+def possible_places(piece: bytes, definition: WordDefinition) -> list[int]:
+    """Return the places inside a token, in bytes, where a word may end.
+
+    A token may begin or end within a character. Whether a word ends next to such a character is left open here.
+    """
     try:
-        return (piece or b"").decode()
+        text = piece.decode()
     except UnicodeDecodeError:
-        return ""
+        return _places_beside_cut_characters(piece, definition)
+    if len(text) == len(piece):
+        return list(definition.possible_boundaries(text))
+    return [len(text[:position].encode()) for position in definition.possible_boundaries(text)]
+
+
+def _places_beside_cut_characters(piece: bytes, definition: WordDefinition) -> list[int]:
+    """Return the places for a token that begins or ends within a character; none for bytes that no text has."""
+    begin = next((n for n, byte in enumerate(piece) if character_bytes(byte)), len(piece))
+    end = len(piece)
+    for back in range(1, min(4, len(piece) - begin) + 1):
+        if is_cut_off(piece[-back:]):
+            end = len(piece) - back
+            break
+    try:
+        middle = piece[begin:end].decode()
+    except UnicodeDecodeError:
+        return []
+    places = [begin + len(middle[:position].encode()) for position in definition.possible_boundaries(middle)]
+    return sorted({place for place in (begin, *places, end) if 0 < place < len(piece)})
 
 
 def unjoinable_pairs(vocabulary: Vocabulary) -> Bools:

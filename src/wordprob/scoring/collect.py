@@ -33,6 +33,12 @@ class CollectedScores:
         By name, ``[W]``: statistics of the distribution where each word begins.
     undecided
         By boundary: the share of what may follow that leaves open whether a word has ended.
+    ambiguous
+        ``[W + D]``: the mass, at every boundary, of cut-off characters of which only some end a word.
+    read_on
+        ``[W + D]``: the mass of those that were read on and turned out to end it.
+    ambiguous_tails
+        By branch: the mass of such characters at its end.
     """
 
     token_log_probs: Floats
@@ -41,7 +47,10 @@ class CollectedScores:
     leaving: Floats
     after_leaving: Floats
     statistics: dict[str, Floats]
+    ambiguous: Floats
+    read_on: Floats
     undecided: dict[int, float] = field(default_factory=dict)
+    ambiguous_tails: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
@@ -54,6 +63,8 @@ class CollectedScores:
             leaving=np.zeros(len(prepared.branches)),
             after_leaving=np.zeros(len(prepared.branches)),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
+            ambiguous=np.zeros(alignment.n_words + alignment.n_texts),
+            read_on=np.zeros(alignment.n_words + alignment.n_texts),
         )
 
     def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
@@ -83,9 +94,11 @@ class CollectedScores:
         boundaries = concat_ranges(np.array([window.boundaries.start for window, _ in answers]), counts)
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
         members = prepared.set_members
+        sets = prepared.boundary_sets[boundaries]
+        boundary_mass = mass[mass_rows]
+        self.ambiguous[boundaries] = (boundary_mass * prepared.ambiguous_members[sets]).sum(axis=1)
         with np.errstate(divide="ignore"):
-            in_set = mass[mass_rows] * members[prepared.boundary_sets[boundaries]]
-            self.boundaries[boundaries] = np.log(in_set.sum(axis=1))
+            self.boundaries[boundaries] = np.log((boundary_mass * members[sets]).sum(axis=1))
             last_rows = mass_offsets[1:][reaches_end] - 1
             self.ends[texts[reaches_end]] = np.log(mass[last_rows] @ members[BoundarySets.END_OF_TEXT])
 
@@ -101,29 +114,34 @@ class CollectedScores:
         """Take what the model said of the rest of a spelling that left its text."""
         self.leaving[tail.branch] += tail.log_prob
         self.after_leaving[tail.branch] = tail.log_boundary
+        if tail.ambiguous:
+            self.ambiguous_tails[tail.branch] = tail.ambiguous
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
+        with np.errstate(divide="ignore"):
+            self.boundaries = np.logaddexp(self.boundaries, np.log(self.read_on))
         self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
         if len(prepared.branches):
             self._add_branches(prepared)
         self.boundaries[prepared.missing] = np.nan
 
-    def _add_branches(self, prepared: PreparedBatch) -> None:
-        """Add the other spellings to the observed one, each relative to the observed tokens of its word.
+    def branch_ratios(self, prepared: PreparedBatch) -> Floats:
+        """Return, for every branch, log p of its tokens relative to the observed ones.
 
-        Both paths are counted from the boundary before the word; what they share up to where the branch leaves cancels.
+        What both paths share, up to where the branch leaves, cancels.
         """
         alignment = prepared.alignment
         boundaries = np.array(prepared.branches.boundaries)
-        branch_rows = np.array(prepared.branches.rows)
         text = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
-        word_stop = alignment.boundary_rows[boundaries] - text
-        word_first = alignment.boundary_rows[np.maximum(boundaries - 1, 0)] - text
-        is_first_boundary = boundaries <= alignment.first_boundaries[text]
-        word_first = np.where(is_first_boundary, alignment.token_offsets[text], word_first)
-        shared = segment_sums(self.token_log_probs, word_first, branch_rows - text)
-        observed = segment_sums(self.token_log_probs, word_first, word_stop)
+        leaves = np.array(prepared.branches.rows) - text
+        stops = alignment.boundary_rows[boundaries] - text
+        observed = segment_sums(self.token_log_probs, leaves, stops)
         with np.errstate(invalid="ignore"):  # a spelling of probability zero has no ratio to others
-            ratio = shared + self.leaving - observed
-        self.boundaries[:] = effective_boundaries(self.boundaries, boundaries, ratio + self.after_leaving)
+            return self.leaving - observed
+
+    def _add_branches(self, prepared: PreparedBatch) -> None:
+        """Add the other spellings to the observed one."""
+        boundaries = np.array(prepared.branches.boundaries)
+        others = self.branch_ratios(prepared) + self.after_leaving
+        self.boundaries[:] = effective_boundaries(self.boundaries, boundaries, others)

@@ -30,9 +30,11 @@ def estimate_batch(prepared: PreparedBatch, collected: CollectedScores) -> Batch
     )
     names = (*ALWAYS, *settings.estimators)
     estimates = {name: ESTIMATORS[name].estimate(terms) for name in names}
-    without_tokens = _without_own_tokens(prepared)
-    for values in (*estimates.values(), *collected.statistics.values()):
-        values[without_tokens] = np.nan
+    nothing_written = alignment.cuts == Cut.EMPTY
+    for values in estimates.values():
+        values[nothing_written] = np.nan
+    for values in collected.statistics.values():
+        values[nothing_written | _begins_mid_token(prepared)] = np.nan
     notes = _notes(prepared, collected, estimates["corrected"])
 
     scored = prepared.is_scored
@@ -94,13 +96,12 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
     )
 
 
-def _without_own_tokens(prepared: PreparedBatch) -> Bools:
-    """Return True for words whose tokens cannot be told from their neighbours', or that have none."""
+def _begins_mid_token(prepared: PreparedBatch) -> Bools:
+    """Return True for words that begin inside a token, where there is no distribution of a next token."""
     alignment = prepared.alignment
-    ends_mid_token = alignment.cuts == Cut.MID_TOKEN
-    begins_mid_token = np.append(False, ends_mid_token)[:-1] & (alignment.index_in_text > 0)
-    without: Bools = ends_mid_token | begins_mid_token | (alignment.cuts == Cut.EMPTY)
-    return without
+    after_shared = np.append(False, alignment.cuts == Cut.MID_TOKEN)[:-1]
+    begins: Bools = after_shared & (alignment.index_in_text > 0)
+    return begins
 
 
 def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> dict[int, str]:

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.cut_off_characters import CutOffCharacters
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
 from wordprob.scoring.requests import (
@@ -50,7 +51,8 @@ def score_in_threads(
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, states, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
             tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
-            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails))
+            reader = CutOffCharacters(model, preparer.atoms, preparer.definition)
+            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader))
             n_done += len(prepared.chunk.documents)
             if len(unfinished) > CHUNKS_BEHIND:
                 yield unfinished.popleft().result()
@@ -63,12 +65,14 @@ def _finish(
     collected: CollectedScores,
     collecting: Sequence[Future[None]],
     tails: Sequence[TailScores],
+    reader: CutOffCharacters,
 ) -> BatchScores:
     """Take the last steps for a chunk, once all answers have been collected."""
     for step in collecting:
         step.result()  # raises what went wrong there
     for tail in tails:
         collected.add_tail(tail)
+    reader.read(prepared, collected)
     collected.apply_spellings(prepared)
     return estimate_batch(prepared, collected)
 

@@ -11,18 +11,19 @@ import numpy as np
 
 from wordprob.core.alignment import Alignment, Cut, align
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.atoms import atoms_of
-from wordprob.core.spellings import Branches, SpellingFinder
+from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.branches import Branches, BranchTail
+from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
+from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.vocabulary import Tokens
 from wordprob.core.windows import Window, windows
-from wordprob.core.words import END, LEFT_CONTEXT_CHARACTERS, UNREACHABLE, Label, WordDefinition
+from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 
-MID_TOKEN = "a token crosses the word's boundary"
 NOTHING_WRITTEN = "the tokeniser wrote nothing for this word"
-NO_RULE = "no rule says that a word ends here"
+NO_RULE = "ends by no rule: the probability that the text goes on with these characters"
 NO_START = "no start-of-text token: choose one with bos"
 UNKNOWN_CHARACTERS = "the tokeniser does not know all of it"
 
@@ -36,6 +37,10 @@ class Chunk(NamedTuple):
         The texts.
     user_words
         Their words, where the user gave them.
+    rules
+        For each text, what ends its words, where the user gave them.
+    unscored
+        For each text, the numbers of those words that only stand between others.
     context_lengths
         How many characters at the beginning of each text are context only; none by default.
     offset_origins
@@ -50,6 +55,8 @@ class Chunk(NamedTuple):
 
     documents: Sequence[Document]
     user_words: Sequence[Sequence[Word]] | None = None
+    rules: Sequence[WordDefinition] | None = None
+    unscored: Sequence[Sequence[int]] | None = None
     context_lengths: Sequence[int] | None = None
     offset_origins: Sequence[int] | None = None
     source_documents: Sequence[Document] | None = None
@@ -107,12 +114,16 @@ class PreparedBatch:
         What is to be said about words, by word.
     undecided_atoms
         By boundary: the atoms after which one would have to read on to know whether the word has ended.
+    between
+        ``[W]``: True for words that only stand between those that the user gave.
     branches
         Other spellings.
     windows
         The context windows of each text.
-    set_members
-        ``[S, K]``: 1 where atom k is in set s, else 0.
+    sets
+        What the numbers of sets stand for.
+    set_members, ambiguous_members
+        ``[S, K]``: 1 where atom k is in set s, or has cut-off characters of which only some are, else 0.
     """
 
     chunk: Chunk
@@ -121,31 +132,49 @@ class PreparedBatch:
     n_context_words: Ints
     boundary_sets: Ints
     missing: Bools
+    between: Bools
+    sets: BoundarySets
     notes: dict[int, list[str]] = field(default_factory=dict)
     undecided_atoms: dict[int, list[int]] = field(default_factory=dict)
     branches: Branches = field(default_factory=Branches)
     windows: list[list[Window]] = field(default_factory=list)
     set_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    ambiguous_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @cached_property
     def first_rows_needed(self) -> Ints:
         """``[D]``: the first row of each text that is needed, counted in the text.
 
-        It is the one before the last context word, whose boundary is the ``before`` of the first word that is scored.
+        It is the one at the boundary before the first word that is scored, or one where a spelling leaves the text that
+        leads to that boundary or a later one.
         """
         alignment = self.alignment
-        boundaries = alignment.first_boundaries + np.maximum(self.n_context_words - 1, 0)
-        return alignment.boundary_rows[boundaries] - alignment.boundary_rows[alignment.first_boundaries]
+        openings = alignment.first_boundaries + self.n_context_words
+        rows = alignment.boundary_rows[openings].copy()
+        boundaries = np.array(self.branches.boundaries, dtype=np.int64)
+        texts = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
+        wanted = boundaries >= openings[texts]
+        np.minimum.at(rows, texts[wanted], np.array(self.branches.rows, dtype=np.int64)[wanted])
+        in_text: Ints = rows - alignment.boundary_rows[alignment.first_boundaries]
+        return in_text
 
     @cached_property
     def is_scored(self) -> Bools:
-        """``[W]``: True for words that are not context only."""
-        return self.alignment.index_in_text >= self.n_context_words[self.alignment.text_of_word]
+        """``[W]``: True for words that are not context only and were asked for."""
+        in_context = self.alignment.index_in_text < self.n_context_words[self.alignment.text_of_word]
+        scored: Bools = ~in_context & ~self.between
+        return scored
 
     @cached_property
     def touches_scored(self) -> Bools:
         """``[W]``: True for words that are scored, and for those right before them."""
-        return self.alignment.index_in_text + 1 >= self.n_context_words[self.alignment.text_of_word]
+        touches: Bools = self.alignment.index_in_text + 1 >= self.n_context_words[self.alignment.text_of_word]
+        return touches
+
+    def text_and_row(self, boundary: int, row: int) -> tuple[int, int]:
+        """Return the text of a boundary, and a row of the batch as counted in that text."""
+        text = self.alignment.text_of_boundary(boundary)
+        return text, row - int(self.alignment.boundary_rows[self.alignment.first_boundaries[text]])
 
     def add_note(self, word: int, reason: str) -> None:
         """Say something about a word."""
@@ -175,29 +204,43 @@ class PreparedBatch:
 class BoundarySets:
     """Sets of labels, numbered: what may end a word. Each different set is kept once.
 
-    Two are always there: :attr:`EVERYTHING`, for a word that has ended already, and :attr:`END_OF_TEXT`.
+    Three are always there: :attr:`EVERYTHING`, for a word that has ended already, :attr:`END_OF_TEXT`, and
+    :attr:`NOTHING`, for a place that no token ends at.
     """
 
     EVERYTHING = 0
     END_OF_TEXT = 1
+    NOTHING = 2
 
-    def __init__(self, labels: Sequence[Label]) -> None:
-        self._labels = labels
+    def __init__(self, atoms: Atoms) -> None:
+        self._atoms = atoms
         self._numbers: dict[frozenset[Label] | None, int] = {None: self.EVERYTHING}
         self.number(frozenset({END}))
+        self.number(frozenset())
 
     def number(self, labels: frozenset[Label] | None) -> int:
         """Return the number of a set; ``None`` is everything."""
         return self._numbers.setdefault(labels, len(self._numbers))
 
+    def labels(self, number: int) -> frozenset[Label] | None:
+        """Return the set with a number."""
+        return list(self._numbers)[number]
+
     def members(self) -> Floats:
         """Return ``[S, K]``: 1 where atom k is in set s, else 0."""
-        sets = list(self._numbers)
-        members = np.ones((len(sets), len(self._labels)))
-        for s, labels in enumerate(sets):
-            if labels is not None:
-                members[s] = [label in labels for label in self._labels]
-        return members
+        rows = []
+        for labels in list(self._numbers):
+            rows.append([labels is None or label in labels for label in self._atoms.labels])
+        return np.array(rows, dtype=float)
+
+    def ambiguous(self) -> Floats:
+        """Return ``[S, K]``: 1 where atom k has cut-off characters of which only some are in set s, else 0."""
+        atoms = self._atoms
+        rows = []
+        for labels in list(self._numbers):
+            ambiguous = frozenset() if labels is None else atoms.ambiguous(labels)
+            rows.append([label in ambiguous for label in atoms.labels])
+        return np.array(rows, dtype=float)
 
 
 class TextPreparer:
@@ -218,16 +261,16 @@ class TextPreparer:
         self.definition = definition.bind()
         self.atoms = atoms_of(tokenizer.vocabulary, self.definition, vocab_size)
         self._vocabulary = tokenizer.vocabulary
-        self._spellings = SpellingFinder(tokenizer.encode, tokenizer.vocabulary, self.definition, self.atoms)
-        self._sets = BoundarySets(self.atoms.labels)
+        self._finders: dict[str, SpellingFinder] = {}
+        self._sets = BoundarySets(self.atoms)
+        self._no_rule = WithoutBoundaries(self.definition)
 
-    @cached_property
-    def start_labels(self) -> frozenset[Label]:
-        """What a text can begin with, where it does not begin with white space."""
-        spaces = {label for label in self.atoms.labels if self.definition.is_space(label)}
-        if self._vocabulary.first_word_marked:
-            return frozenset(spaces | {END})
-        return frozenset(self.atoms.labels) - spaces - {UNREACHABLE}
+    def finder(self, rule: WordDefinition) -> SpellingFinder:
+        """Return what finds other spellings of words that end by a rule."""
+        if rule.name not in self._finders:
+            vocabulary = self._vocabulary
+            self._finders[rule.name] = SpellingFinder(self.tokenizer.encode, vocabulary, rule, self.atoms)
+        return self._finders[rule.name]
 
     def prepare(self, chunk: Chunk, settings: BatchSettings) -> PreparedBatch:
         """Find the words of texts, their tokens, their boundaries, their other spellings and their windows."""
@@ -243,47 +286,121 @@ class TextPreparer:
             settings=settings,
             alignment=alignment,
             n_context_words=_context_words(batch, starts, ends, chunk.context_lengths),
-            boundary_sets=np.zeros(alignment.n_words + alignment.n_texts, dtype=np.int64),
+            boundary_sets=np.full(alignment.n_words + alignment.n_texts, BoundarySets.NOTHING, dtype=np.int64),
             missing=np.zeros(alignment.n_words + alignment.n_texts, dtype=bool),
+            between=_between(alignment, chunk.unscored),
+            sets=self._sets,
         )
         self._note_rewritten_words(prepared, tokens)
-        self._set_boundaries(prepared)
-        self._check_followers(prepared, tokens, rule_may_differ=chunk.user_words is not None)
-        self._add_spellings(prepared)
+        self._set_starts(prepared)
+        for rule, words in self._rules(prepared):
+            self._set_boundaries(prepared, rule, words)
+            self._add_spellings(prepared, rule, words)
+        self._pass_over_empty_words(prepared)
         prepared.windows = [_windows(alignment, text, settings) for text in range(alignment.n_texts)]
         prepared.set_members = self._sets.members()
+        prepared.ambiguous_members = self._sets.ambiguous()
         return prepared
+
+    # --- what a text may begin with ---
+
+    @cached_property
+    def _spaces(self) -> frozenset[Label]:
+        return frozenset(label for label in self.atoms.all_labels if self.definition.is_space(label))
+
+    @cached_property
+    def _others(self) -> frozenset[Label]:
+        """What a text without white space at its beginning may begin with."""
+        return frozenset(self.atoms.all_labels) - self._spaces - {UNREACHABLE, INNER_BYTES}
+
+    def _set_starts(self, prepared: PreparedBatch) -> None:
+        """Settle what each text may begin with: white space if it does, else anything but that, or nothing at all."""
+        alignment = prepared.alignment
+        batch = alignment.batch
+        first_characters = [batch.text[start] for start in batch.text_starts[:-1].tolist()]
+        lengths = np.diff(batch.text_starts) - 1
+        begins_with_space = np.array([is_white_space(c) for c in first_characters], dtype=bool) & (lengths > 0)
+        if self._vocabulary.first_word_marked:
+            self._set_marked_starts(prepared, begins_with_space)
+            return
+        usual = self._sets.number(self.atoms.with_cut_off(self._others))
+        spaces = self._sets.number(self.atoms.with_cut_off(self._spaces))
+        prepared.boundary_sets[alignment.first_boundaries] = np.where(begins_with_space, spaces, usual)
+
+    def _set_marked_starts(self, prepared: PreparedBatch, begins_with_space: Bools) -> None:
+        """Settle the same for a tokenizer that puts a space before every text: what comes after that space counts."""
+        alignment = prepared.alignment
+        if prepared.settings.start_token is None:
+            return
+        for text in np.flatnonzero(prepared.n_context_words == 0).tolist():
+            space = bool(begins_with_space[text])
+            boundary = int(alignment.first_boundaries[text])
+            row = int(alignment.boundary_rows[boundary])
+            prepared.branches.add(boundary, row, self._marked_first_ids[space])
+            if self._lone_space is not None:
+                labels = self._spaces if space else self._others - {END}
+                tail = BranchTail(self._lone_space, self.atoms.with_cut_off(labels))
+                prepared.branches.add(boundary, row, self._lone_space, tail)
+
+    @cached_property
+    def _marked_first_ids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids that are a space and something else, or the end, and those that are two spaces and perhaps more."""
+        others: list[int] = list(self._vocabulary.ends)
+        spaces: list[int] = []
+        for token, piece in enumerate(self._vocabulary.token_bytes):
+            if len(piece) > 1 and piece[:1] == b" " and token < len(self.atoms.atom_of_token):
+                after = piece[1:].decode("utf-8", "ignore")[:1]
+                (spaces if is_white_space(after) else others).append(token)
+        return tuple(others), tuple(spaces)
+
+    @cached_property
+    def _lone_space(self) -> tuple[int, ...] | None:
+        """The id of the space alone, if there is one."""
+        pieces = self._vocabulary.token_bytes
+        return (pieces.index(b" "),) if b" " in pieces else None
 
     # --- what ends each word ---
 
-    def _set_boundaries(self, prepared: PreparedBatch) -> None:
-        """Settle what ends each word, and what each text may begin with."""
+    def _rules(self, prepared: PreparedBatch) -> list[tuple[WordDefinition, Ints]]:
+        """Return what ends words, with the words that end so: a rule, or none where the user's words end by none."""
+        alignment, rules = prepared.alignment, prepared.chunk.rules
+        if rules is None:
+            return [(self.definition, np.arange(alignment.n_words))]
+        words_of: dict[str, list[int]] = {}
+        by_name: dict[str, WordDefinition] = {}
+        for text, rule in enumerate(rules):
+            for word in alignment.words_of_text(text):
+                chosen: WordDefinition = rule if self._ends_by(rule, alignment, text, word) else self._no_rule
+                if chosen is self._no_rule and rule.ends_by_rule:
+                    prepared.add_note(word, NO_RULE)
+                by_name[chosen.name] = chosen
+                words_of.setdefault(chosen.name, []).append(word)
+        return [(by_name[name], np.array(words, dtype=np.int64)) for name, words in words_of.items()]
+
+    def _ends_by(self, rule: WordDefinition, alignment: Alignment, text: int, word: int) -> bool:
+        """Return True if a rule has a word end where it does, given what follows it."""
+        left, content = _left_and_word(alignment, word)
+        end = alignment.ends[word]
+        text_end = alignment.batch.text_starts[text + 1] - 1
+        rest = alignment.batch.text[end : min(end + LEFT_CONTEXT_CHARACTERS, text_end)]
+        return bool(rule.ends(left, content, rest))
+
+    def _set_boundaries(self, prepared: PreparedBatch, rule: WordDefinition, words: Ints) -> None:
+        """Settle what ends each of these words; a word that ends inside a token is written by other spellings only."""
         alignment = prepared.alignment
-        prepared.boundary_sets[alignment.first_boundaries] = self._start_sets(alignment)
-        prepared.mark_missing(np.flatnonzero(alignment.cuts == Cut.MID_TOKEN), MID_TOKEN)
-        clean = np.flatnonzero(alignment.cuts == Cut.CLEAN)
-        prepared.boundary_sets[alignment.boundary_after[clean]] = self._ending_sets(prepared, clean)
-        for word in np.flatnonzero(alignment.cuts == Cut.EMPTY).tolist():
-            boundary = alignment.boundary_after[word]
-            prepared.boundary_sets[boundary] = prepared.boundary_sets[boundary - 1]
-            if word not in prepared.notes:
-                prepared.add_note(word, NOTHING_WRITTEN)
+        includes_space = words[alignment.cuts[words] == Cut.INCLUDES_SPACE]
+        prepared.boundary_sets[alignment.boundary_after[includes_space]] = BoundarySets.EVERYTHING
+        clean = words[alignment.cuts[words] == Cut.CLEAN]
+        prepared.boundary_sets[alignment.boundary_after[clean]] = self._ending_sets(prepared, rule, clean)
 
-    def _start_sets(self, alignment: Alignment) -> Ints:
-        """Return the set of what each text can begin with: anything, if it begins with white space."""
-        usual = self._sets.number(self.start_labels)
-        anything = self._sets.number(frozenset(self.atoms.labels) - {UNREACHABLE})
-        first, stop = alignment.token_offsets[:-1], alignment.token_offsets[1:]
-        first_atom = self.atoms.atom_of_token[np.append(alignment.ids, 0)[first]]
-        is_usual = np.isin(first_atom, self.atoms.columns(self.start_labels)) | (first == stop)
-        return np.where(is_usual, usual, anything)
-
-    def _ending_sets(self, prepared: PreparedBatch, words: Ints) -> Ints:
+    def _ending_sets(self, prepared: PreparedBatch, rule: WordDefinition, words: Ints) -> Ints:
         """Return the sets of what ends these words; words of one group and one kind of last token share one."""
         alignment = prepared.alignment
+        if not rule.ends_by_rule:
+            return np.full(len(words), BoundarySets.EVERYTHING)
         starts, ends = alignment.starts[words], alignment.ends[words]
         last_tokens = alignment.ids[alignment.stop_tokens[words] - 1]
-        groups = 2 * self.definition.boundary_groups(alignment.batch, starts, ends)
+        groups = 2 * rule.boundary_groups(alignment.batch, starts, ends)
         groups += self._vocabulary.marked[last_tokens]
         set_of_group = np.zeros(groups.max(initial=-1) + 1, dtype=np.int64)
         first_of_group = np.zeros_like(set_of_group)
@@ -291,47 +408,24 @@ class TextPreparer:
         for group in np.flatnonzero(np.bincount(groups)).tolist():
             example = first_of_group[group]
             left, word = _left_and_word(alignment, int(words[example]))
-            labels = self._spellings.boundary(left, word, int(last_tokens[example]))
+            labels = self.finder(rule).boundary(left, word, int(last_tokens[example]))
             set_of_group[group] = self._sets.number(labels)
-            undecided = None if labels is None else self.definition.undecided(left, word, self.atoms.labels)
+            undecided = None if labels is None else rule.undecided(left, word, self.atoms.labels)
             if undecided:
                 boundaries = alignment.boundary_after[words[groups == group]].tolist()
                 prepared.undecided_atoms.update(dict.fromkeys(boundaries, self.atoms.columns(undecided)))
         sets: Ints = set_of_group[groups]
         return sets
 
-    def _check_followers(self, prepared: PreparedBatch, tokens: Sequence[Tokens], rule_may_differ: bool) -> None:
-        """Make sure that what really follows each word is counted among what ends it."""
+    def _pass_over_empty_words(self, prepared: PreparedBatch) -> None:
+        """Give a word for which the tokenizer wrote nothing the boundary before it."""
         alignment = prepared.alignment
-        for word in self._followed_by_others(prepared).tolist():
-            if rule_may_differ and not self._rule_ends(alignment, word):
-                prepared.mark_missing(np.array([word]), NO_RULE)
-                continue
-            # The token that follows is classed otherwise, having only a part of a character. After the whole
-            # character it is certain that the word has ended.
-            text = int(alignment.text_of_word[word])
-            first_row = int(alignment.boundary_rows[alignment.first_boundaries[text]])
-            row = first_row + _row_past_character(alignment, tokens[text], word)
-            prepared.branches.add(int(alignment.boundary_after[word]), row, ())
-
-    def _followed_by_others(self, prepared: PreparedBatch) -> Ints:
-        """Return the words that are followed by a token that does not end them by the rule."""
-        alignment = prepared.alignment
-        words = np.flatnonzero(alignment.cuts == Cut.CLEAN)
-        stops, text = alignment.stop_tokens[words], alignment.text_of_word[words]
-        has_follower = stops < alignment.token_offsets[text + 1]
-        follower_atom = self.atoms.atom_of_token[np.append(alignment.ids, 0)[stops]]
-        sets = prepared.boundary_sets[alignment.boundary_after[words]]
-        ends_word = self._sets.members().astype(bool)[sets, follower_atom]
-        others: Ints = words[has_follower & ~ends_word & prepared.touches_scored[words]]
-        return others
-
-    def _rule_ends(self, alignment: Alignment, word: int) -> bool:
-        """Return True if the rule has a word end where it does, given the characters after it."""
-        end = alignment.ends[word]
-        left, text = _left_and_word(alignment, word)
-        opening = self.definition.label(alignment.batch.text[end : end + 2])
-        return bool(self.definition.boundaries(left, text, [opening]))
+        for word in np.flatnonzero(alignment.cuts == Cut.EMPTY).tolist():
+            boundary = int(alignment.boundary_after[word])
+            prepared.boundary_sets[boundary] = prepared.boundary_sets[boundary - 1]
+            prepared.branches.copy_to(boundary - 1, boundary)
+            if word not in prepared.notes:
+                prepared.add_note(word, NOTHING_WRITTEN)
 
     # --- words that the tokenizer rewrote ---
 
@@ -356,13 +450,10 @@ class TextPreparer:
 
     # --- other spellings ---
 
-    def _add_spellings(self, prepared: PreparedBatch) -> None:
-        """Find the words that could have been written otherwise."""
-        alignment = prepared.alignment
-        has_boundary = (alignment.cuts <= Cut.INCLUDES_SPACE) & ~prepared.missing[alignment.boundary_after]
-        begins_mid_token = (np.append(0, alignment.cuts)[:-1] == Cut.MID_TOKEN) & (alignment.index_in_text > 0)
-        words = np.flatnonzero(has_boundary & ~begins_mid_token & prepared.touches_scored)
-        for word in self._spellings.add_branches(alignment, words, prepared.branches):
+    def _add_spellings(self, prepared: PreparedBatch, rule: WordDefinition, words: Ints) -> None:
+        """Find those of the words that could have been written otherwise."""
+        wanted = (prepared.alignment.cuts[words] != Cut.EMPTY) & prepared.touches_scored[words]
+        for word in self.finder(rule).add_branches(prepared.alignment, words[wanted], prepared.branches):
             prepared.mark_missing(np.array([word]), NO_START)
 
 
@@ -407,13 +498,9 @@ def _context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: 
     return words_before - np.searchsorted(starts, batch.text_starts[:-1])
 
 
-def _row_past_character(alignment: Alignment, tokens: Tokens, word: int) -> int:
-    """Return the row of its text at which the tokens have written the whole first character after a word."""
-    batch = alignment.batch
-    text = int(alignment.text_of_word[word])
-    text_start = int(batch.text_starts[text])
-    finish = int(batch.byte_offsets[alignment.ends[word] + 1] - batch.byte_offsets[text_start])
-    row = int(alignment.stop_tokens[word] - alignment.token_offsets[text]) + 1
-    while row < len(tokens.ids) and tokens.ends[row - 1] < finish:
-        row += 1
-    return row
+def _between(alignment: Alignment, unscored: Sequence[Sequence[int]] | None) -> Bools:
+    """Return True for words that only stand between those that the user gave."""
+    between = np.zeros(alignment.n_words, dtype=bool)
+    for text, numbers in enumerate(unscored or ()):
+        between[alignment.word_offsets[text] + np.array(numbers, dtype=np.int64)] = True
+    return between

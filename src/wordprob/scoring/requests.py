@@ -1,7 +1,8 @@
 """What the model is asked about a prepared batch, and the asking itself.
 
 There are two kinds of requests. One goes along the observed texts, once for each window of each text. The other goes
-beyond them: after the model's answers, spellings that leave a text and go on for more than one token are followed.
+beyond them: after the model's answers, spellings that leave a text and go on for more than one token are followed, and
+characters that are cut off are read on (:mod:`wordprob.scoring.cut_off_characters`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
+from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
-from wordprob.core.spellings import ON_PATH, BranchTail
 from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.prepare import PreparedBatch
@@ -84,17 +85,26 @@ class TailScores(NamedTuple):
         log p of all its ids but the first, which the model was asked about with the text.
     log_boundary
         log B after them.
+    ambiguous
+        The mass of cut-off characters after them of which only some end the word.
     """
 
     branch: int
     log_prob: float
     log_boundary: float
+    ambiguous: float = 0.0
 
 
-def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int) -> Ints:
-    """Return what the model sees before a row of a text: the start token and the window's tokens."""
+def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
+    """Return what the model sees before a row of a text: the start token and the window's tokens.
+
+    ``room`` is for how many further tokens there must be room in the model's context.
+    """
     start_token = prepared.settings.start_token
-    ids = prepared.alignment.tokens_of_text(text)[window.low : row]
+    low = window.low
+    if prepared.settings.max_text_tokens is not None:
+        low = max(low, row + room - prepared.settings.max_text_tokens)
+    ids = prepared.alignment.tokens_of_text(text)[low:row]
     if start_token is None:
         return ids
     prefix = np.empty(len(ids) + 1, dtype=ids.dtype)
@@ -169,8 +179,7 @@ class _LeavingBranches:
     def __init__(self, prepared: PreparedBatch) -> None:
         rows = np.array(prepared.branches.rows, dtype=np.int64)
         lists = np.array(prepared.branches.lists, dtype=np.int64)
-        order = np.argsort(rows, kind="stable")
-        self.branches = order[lists[order] != ON_PATH]
+        self.branches = np.argsort(rows, kind="stable")
         self.rows = rows[self.branches]
         self.lists = lists[self.branches]
         self.id_lists = [np.array(ids) for ids in prepared.branches.id_lists]
@@ -243,23 +252,40 @@ def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch
     """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end."""
     remaining = iter(prepared.branches.tails.items())
     while part := list(islice(remaining, TAILS_AT_ONCE)):
-        requests = [_tail_request(prepared, branch, tail) for branch, tail in part]
-        for n, scores in model.open(requests, atoms):
-            branch, tail = part[n]
-            log_boundary = 0.0
-            if tail.boundary is not None:
-                last_masses = scores.mass[-1, atoms.columns(tail.boundary)]
-                log_boundary = logsumexp(last_masses.astype(np.float64))
-            yield TailScores(branch, float(scores.target.sum(dtype=np.float64)), log_boundary)
+        requests: dict[bytes, Request] = {}
+        branches_of: dict[bytes, list[int]] = {}
+        for branch, tail in part:
+            request = tail_request(prepared, branch, tail)
+            key = request.ids.tobytes() + str(request.first).encode()
+            requests.setdefault(key, request)
+            branches_of.setdefault(key, []).append(branch)
+        asked = list(requests)
+        for n, scores in model.open(list(requests.values()), atoms):
+            for branch in branches_of[asked[n]]:
+                yield _tail_scores(prepared, atoms, branch, scores)
 
 
-def _tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail) -> Request:
+def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Scores) -> TailScores:
+    tail = prepared.branches.tails[branch]
+    log_prob = float(scores.target.sum(dtype=np.float64))
+    if tail.boundary is None:
+        return TailScores(branch, log_prob, 0.0)
+    if tail.pending:
+        return TailScores(branch, log_prob, -np.inf, 1.0)
+    masses = scores.mass[-1].astype(np.float64)
+    log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
+    ambiguous = logsumexp(masses[atoms.columns(atoms.ambiguous(tail.boundary))])
+    return TailScores(branch, log_prob, log_boundary, float(np.exp(ambiguous)))
+
+
+def tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail, room: int = 0) -> Request:
     """Return the request for what comes after the first id of a branch, which is asked for with the text."""
-    alignment = prepared.alignment
-    text = alignment.text_of_boundary(prepared.branches.boundaries[branch])
-    first_row = int(alignment.boundary_rows[alignment.first_boundaries[text]])
-    row = prepared.branches.rows[branch] - first_row
-    text_windows = prepared.windows[text]
-    window = text_windows[bisect_right(text_windows, row, key=attrgetter("first")) - 1]
-    prefix = prefix_ids(prepared, text, window, row)
+    text, row = prepared.text_and_row(prepared.branches.boundaries[branch], prepared.branches.rows[branch])
+    prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room=len(tail.ids) + room)
     return Request(np.concatenate([prefix, tail.ids]), first=len(prefix))
+
+
+def window_of(prepared: PreparedBatch, text: int, row: int) -> Window:
+    """Return the window that answers for a row of a text."""
+    text_windows = prepared.windows[text]
+    return text_windows[bisect_right(text_windows, row, key=attrgetter("first")) - 1]

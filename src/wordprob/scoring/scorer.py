@@ -8,13 +8,14 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import regex
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
-from wordprob.core.text import Document, Word
-from wordprob.core.words import Regex, WordDefinition, define, locate, rule_for
+from wordprob.core.text import Document
+from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
@@ -27,11 +28,13 @@ from wordprob.scoring.batching import (
     chunk_slices,
 )
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.cut_off_characters import CutOffCharacters
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
+from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
     RemoteModel,
     WorkerSetup,
@@ -42,11 +45,6 @@ from wordprob.scoring.worker_pool import (
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
-
-WordLists = Sequence[str] | Sequence[Sequence[str]]
-"""The words themselves: a list for each text, or one list for one text."""
-
-Words = str | WordDefinition | WordLists
 
 CACHED_PREPARERS = 8
 """Word definitions that a scorer keeps ready."""
@@ -66,8 +64,9 @@ def score_chunk(
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
         collected.add(prepared, answers)
-    for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # the model, where other spellings leave them
+    for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # where other spellings leave them
         collected.add_tail(tail)
+    CutOffCharacters(model, preparer.atoms, preparer.definition).read(prepared, collected)
     collected.apply_spellings(prepared)
     return estimate_batch(prepared, collected)  # the equation
 
@@ -114,6 +113,7 @@ class Scorer:
         texts: str | Iterable[str],
         words: Words = "whitespace",
         *,
+        boundary: str = BY_RULE,
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         min_context: int | None = None,
@@ -129,8 +129,14 @@ class Scorer:
         texts
             One text or several. They are scored independently and are never changed.
         words
-            ``whitespace``, ``punctuation``, ``regex:PATTERN``, a :class:`wordprob.core.words.WordDefinition`, or the
-            words themselves: a list for each text (or one list for one text).
+            ``whitespace``, ``punctuation``, ``characters``, ``regex:PATTERN``, a
+            :class:`wordprob.core.words.WordDefinition`, or the words themselves: a list for each text (or one list for
+            one text). The words of a list are strings, or pairs of where they start and end in the text; what lies
+            between them is then context.
+        boundary
+            What ends a word: ``rule``, the rule by which words are found (for lists, the coarsest rule under which the
+            words of a text end where they do); ``none``, for the probability that the text goes on with the characters
+            of the word, whatever comes next; or the name of another rule.
         unit
             ``bits`` or ``nats``.
         ids
@@ -147,16 +153,16 @@ class Scorer:
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
         """
-        options = _options(words, unit, min_context, extras, estimators, readers)
+        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
         documents = _documents(texts, ids)
-        definition, user_words = _words_of(words, documents)
+        choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        chunks = self._chunks(documents, definition, user_words, settings, chunk_characters)
-        scored = self._score(definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, self._metadata(definition, words), unit, options.extras)
+        chunks = self._chunks(documents, choice, settings, chunk_characters)
+        scored = self._score(choice.definition, chunks, settings, readers, progress)
+        return WordTable.build(scored, self._metadata(choice), unit, options.extras)
 
     def score_continuations(
         self,
@@ -164,6 +170,7 @@ class Scorer:
         continuations: Iterable[str],
         words: Words = "whitespace",
         *,
+        boundary: str = BY_RULE,
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         separator: str = " ",
@@ -188,7 +195,7 @@ class Scorer:
             As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        unit, ids, min_context, extras, estimators, progress, readers
+        boundary, unit, ids, min_context, extras, estimators, progress, readers
             As for :meth:`score`.
 
         Examples
@@ -198,12 +205,12 @@ class Scorer:
         >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
         [0.4, 0.35]
         """
-        options = _options(words, unit, min_context, extras, estimators, readers)
+        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
         rest = _documents(continuations, ids)
         joined = [_join(context, document.text, separator) for document in rest]
         whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
         begins = [begin for _, begin in joined]
-        definition, user_words = _words_of_continuations(words, whole, begins)
+        choice = choose_words_of_continuations(words, options.boundary, whole, begins)
         settings = self.settings(options)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in whole))
@@ -211,7 +218,9 @@ class Scorer:
         chunks = [
             Chunk(
                 whole[part],
-                user_words=None if user_words is None else user_words[part],
+                user_words=_part_of(choice.given, part),
+                rules=_part_of(choice.rules, part),
+                unscored=_part_of(choice.unscored, part),
                 context_lengths=begins[part],
                 offset_origins=begins[part],
                 source_documents=rest[part],
@@ -219,8 +228,8 @@ class Scorer:
             )
             for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
         ]
-        scored = self._score(definition, chunks, settings, readers, progress)
-        metadata = {**self._metadata(definition, words), "context": context}
+        scored = self._score(choice.definition, chunks, settings, readers, progress)
+        metadata = {**self._metadata(choice), "context": context}
         return WordTable.build(scored, metadata, unit, options.extras)
 
     # --- steps ---
@@ -270,8 +279,7 @@ class Scorer:
     def _chunks(
         self,
         documents: Sequence[Document],
-        definition: WordDefinition,
-        user_words: Sequence[Sequence[Word]] | None,
+        choice: WordChoice,
         settings: BatchSettings,
         chunk_characters: int,
     ) -> list[Chunk]:
@@ -280,21 +288,25 @@ class Scorer:
         lengths = [len(document.text) for document in documents]
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
         for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters, first_characters):
-            chunk = Chunk(documents[part], None if user_words is None else user_words[part])
-            if user_words is None and len(chunk.documents) == 1:
+            chunk = Chunk(
+                documents[part],
+                user_words=_part_of(choice.given, part),
+                rules=_part_of(choice.rules, part),
+                unscored=_part_of(choice.unscored, part),
+            )
+            if choice.given is None and len(chunk.documents) == 1:
                 tokenizer = self.model.tokenizer
-                chunks += sections(chunk.documents[0], definition, tokenizer, settings, chunk_characters)
+                chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
             else:
                 chunks.append(chunk)
         return chunks
 
-    def _metadata(self, definition: WordDefinition, words: Words) -> dict[str, str]:
+    def _metadata(self, choice: WordChoice) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
-        by_rule = isinstance(words, str) or not isinstance(words, Sequence)
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
-            "words": definition.name if by_rule else f"given, by {definition.name}",
+            "words": choice.description,
             "estimator": "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
@@ -302,8 +314,16 @@ class Scorer:
         }
 
 
+Part = TypeVar("Part")
+
+
+def _part_of(values: Sequence[Part] | None, part: slice) -> Sequence[Part] | None:
+    return None if values is None else values[part]
+
+
 def _options(
     words: Words,
+    boundary: str,
     unit: str,
     min_context: int | None,
     extras: Collection[str],
@@ -312,7 +332,7 @@ def _options(
 ) -> ScoringOptions:
     """Check what was given; lists of words are checked against the texts later."""
     rule = "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
-    return ScoringOptions(rule, unit, min_context, tuple(extras), tuple(estimators), readers)
+    return ScoringOptions(rule, boundary, unit, min_context, tuple(extras), tuple(estimators), readers)
 
 
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
@@ -336,55 +356,3 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
     if len(names) != len(strings):
         raise InputError(f"{len(strings)} texts but {len(names)} ids; give one for each.")
     return [Document(name, text) for name, text in zip(names, strings, strict=True)]
-
-
-def _words_of(words: Words, documents: Sequence[Document]) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
-    """Return the rule that says what ends a word, and the words themselves where they were given."""
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        definition = define(words)
-        _check_matches(definition, documents)
-        return definition, None
-    lists = _word_lists(words, len(documents))
-    located: list[Sequence[Word]] = [
-        locate(document.text, given, f"text {document.id}") for document, given in zip(documents, lists, strict=True)
-    ]
-    return rule_for((document.text for document in documents), located), located
-
-
-def _words_of_continuations(
-    words: Words, documents: Sequence[Document], begins: Sequence[int]
-) -> tuple[WordDefinition, list[Sequence[Word]] | None]:
-    """Return the same for continuations: the words of their contexts are found by the rule."""
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        return define(words), None
-    lists = _word_lists(words, len(documents))
-    rests = [document.text[begin:] for document, begin in zip(documents, begins, strict=True)]
-    located = [
-        locate(rest, given, f"continuation {document.id}")
-        for document, rest, given in zip(documents, rests, lists, strict=True)
-    ]
-    definition = rule_for(rests, located)
-    user_words: list[Sequence[Word]] = []
-    for document, begin, given_words in zip(documents, begins, located, strict=True):
-        context_words = definition.segment(document.text[:begin])
-        shifted = [Word(word.text, word.start + begin, word.end + begin) for word in given_words]
-        user_words.append([*context_words, *shifted])
-    return definition, user_words
-
-
-def _word_lists(words: WordLists, n_texts: int) -> list[list[str]]:
-    """Return a list of words for each text; one list may be given for one text."""
-    is_one_list = bool(words) and all(isinstance(word, str) for word in words)
-    lists = [words] if is_one_list else list(words)
-    if len(lists) != n_texts:
-        raise InputError(f"{n_texts} texts but {len(lists)} word lists; give one list for each text.")
-    return [[str(word) for word in given] for given in lists]
-
-
-def _check_matches(definition: WordDefinition, documents: Sequence[Document]) -> None:
-    """Raise for a pattern that finds no word in any text."""
-    if not isinstance(definition, Regex):
-        return
-    with_text = [document.text for document in documents if document.text.strip()]
-    if with_text and not any(definition.segment(text) for text in with_text):
-        raise InputError(f"the pattern in '{definition.name}' matches nothing in the {len(documents)} texts given.")

@@ -15,7 +15,7 @@ from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings,
 from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
-from wordprob.scoring.scorer import Words
+from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
 from wordprob.studies.scoring import (

@@ -1,0 +1,195 @@
+"""Reading on where a token holds only the first bytes of a character.
+
+Whether such a token ends a word depends on what the character becomes. Where its mass matters, the model is asked what
+comes next, until the character is whole; where it does not, the mass counts as going on with the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.characters import Label, character_bytes, is_cut_off
+from wordprob.core.equation import effective_boundaries
+from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.words import WordDefinition
+from wordprob.models.protocol import LanguageModel, Request
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.requests import prefix_ids, tail_request, window_of
+
+SMALLEST_SHARE = 1e-6
+"""Cut-off characters with less than this share of what ends a word are not read on."""
+
+REQUESTS_AT_ONCE = 1024
+
+LONGEST_CHARACTER_BYTES = 4
+
+
+@dataclass
+class Reading:
+    """A place where the next character is cut off.
+
+    Attributes
+    ----------
+    ids
+        What the model has seen so far.
+    ending
+        The labels that end the word.
+    pending
+        The bytes of the character so far; none at a place where cut-off characters come next.
+    weight
+        The probability of getting here from where the reading began.
+    known
+        The mass that is known to end the word where the reading began.
+    began
+        The number of the reading that this one goes on with.
+    """
+
+    ids: Ints
+    ending: frozenset[Label]
+    pending: bytes
+    weight: float
+    known: float
+    began: int
+
+
+class Completions(NamedTuple):
+    """What tokens make of a cut-off character: those after which a word has ended, and those that cut it off again."""
+
+    ending: Ints
+    cut_off: tuple[int, ...]
+
+
+class CutOffCharacters:
+    """Reads cut-off characters on with a model.
+
+    Parameters
+    ----------
+    model, atoms, definition
+        The model, the partition of its vocabulary, and what a word is.
+    """
+
+    def __init__(self, model: LanguageModel, atoms: Atoms, definition: WordDefinition) -> None:
+        self._model = model
+        self._atoms = atoms
+        self._definition = definition
+        self._vocabulary: Vocabulary = model.tokenizer.vocabulary
+        self._completions: dict[tuple[bytes, frozenset[Label]], Completions] = {}
+
+    def read(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
+        """Read on wherever it matters in a batch, and add what was found to the collected scores."""
+        self._read_boundaries(prepared, collected)
+        self._read_tails(prepared, collected)
+
+    def _read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
+        known = np.exp(collected.boundaries)
+        matters = (collected.ambiguous > SMALLEST_SHARE * known) & ~prepared.missing
+        matters &= prepared.boundary_sets > BoundarySets.NOTHING
+        boundaries = np.flatnonzero(matters).tolist()
+        readings = []
+        for n, boundary in enumerate(boundaries):
+            ending = prepared.sets.labels(int(prepared.boundary_sets[boundary])) or frozenset()
+            batch_row = int(prepared.alignment.boundary_rows[boundary])
+            text, row = prepared.text_and_row(boundary, batch_row)
+            window = window_of(prepared, text, row)
+            ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
+            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), n))
+        collected.read_on[boundaries] = self._read_on(readings)
+
+    def _read_tails(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
+        """Read on at the ends of spellings that left the text."""
+        if not collected.ambiguous_tails:
+            return
+        ratios = collected.branch_ratios(prepared)
+        others = effective_boundaries(
+            collected.boundaries, np.array(prepared.branches.boundaries), ratios + collected.after_leaving
+        )
+        branches: list[int] = []
+        readings: list[Reading] = []
+        for branch, ambiguous in collected.ambiguous_tails.items():
+            tail = prepared.branches.tails[branch]
+            known = np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch])
+            if ambiguous > SMALLEST_SHARE * known:
+                ids = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES).ids
+                ending = tail.boundary or frozenset()
+                readings.append(Reading(ids, ending, tail.pending, 1.0, float(known), len(branches)))
+                branches.append(branch)
+        with np.errstate(divide="ignore"):
+            found = np.log(self._read_on(readings))
+        collected.after_leaving[branches] = np.logaddexp(collected.after_leaving[branches], found)
+
+    def _read_on(self, readings: Sequence[Reading]) -> list[float]:
+        """Return, for each reading, the mass that turns out to end the word."""
+        masses = [0.0] * len(readings)
+        open_readings = list(readings)
+        while open_readings:
+            now, open_readings = open_readings[:REQUESTS_AT_ONCE], open_readings[REQUESTS_AT_ONCE:]
+            id_lists: list[Ints] = []
+            requests, followed = [], []
+            for reading in now:
+                whole, cut_off = self._next_ids(reading)
+                lists = [whole, *(np.array([token]) for token in cut_off)]
+                numbers = len(id_lists) + np.arange(len(lists))
+                id_lists += lists
+                last = len(reading.ids) - 1
+                requests.append(Request(reading.ids, last, np.full(len(lists), last), numbers, id_lists, statistics=()))
+                followed.append(cut_off)
+            for n, scores in self._model.open(requests, self._atoms):
+                reading = now[n]
+                found = reading.weight * np.exp(np.asarray(scores.gathered, dtype=np.float64))
+                masses[reading.began] += float(found[0])
+                for token, weight in zip(followed[n], found[1:].tolist(), strict=True):
+                    if weight > SMALLEST_SHARE * reading.known:
+                        open_readings.append(self._go_on(reading, token, weight))
+        return masses
+
+    def _go_on(self, reading: Reading, token: int, weight: float) -> Reading:
+        pending = reading.pending + self._vocabulary.token_bytes[token]
+        return Reading(np.append(reading.ids, token), reading.ending, pending, weight, reading.known, reading.began)
+
+    def _next_ids(self, reading: Reading) -> Completions:
+        """Return the ids after which the word has ended, and those that leave the character cut off."""
+        key = (reading.pending, reading.ending)
+        if key not in self._completions:
+            found = self._complete(*key) if reading.pending else self._begin(reading.ending)
+            self._completions[key] = found
+        return self._completions[key]
+
+    def _begin(self, ending: frozenset[Label]) -> Completions:
+        """Return the tokens that begin a cut-off character of which only some completions end the word."""
+        atoms = self._atoms.columns(self._atoms.ambiguous(ending))
+        tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, atoms))
+        return Completions(np.zeros(0, dtype=np.int64), tuple(tokens.tolist()))
+
+    def _complete(self, pending: bytes, ending: frozenset[Label]) -> Completions:
+        whole, cut_off = [], []
+        for token in self._inner_tokens:
+            data = pending + self._vocabulary.token_bytes[token]
+            if is_cut_off(data):
+                cut_off.append(token)
+            elif self._label(data) in ending:
+                whole.append(token)
+        return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
+
+    def _label(self, data: bytes) -> Label | None:
+        """Return the label of what begins with a character; ``None`` for bytes that no text has."""
+        try:
+            first = data[: character_bytes(data[0])].decode()
+        except UnicodeDecodeError:
+            return None
+        opening = data[:8].decode("utf-8", "ignore")[:2]
+        label = self._definition.label(opening)
+        return label if label in self._atoms.all_labels else self._definition.label(first)
+
+    @cached_property
+    def _inner_tokens(self) -> list[int]:
+        """The tokens that begin inside a character."""
+        pieces = self._vocabulary.token_bytes[: len(self._atoms.atom_of_token)]
+        return [token for token, piece in enumerate(pieces) if piece and not character_bytes(piece[0])]
