@@ -15,22 +15,26 @@ from wordprob.core.characters import Label
 
 
 class BranchTail(NamedTuple):
-    """What must be asked about a spelling after it has left the observed tokens.
+    """What must be asked about spellings after they have left the observed tokens.
 
     Attributes
     ----------
     ids
-        All of its ids off the path, the first one included.
+        The ids off the path that they begin with, the first one included.
     boundary
-        The labels whose mass is B at its end; ``None`` if that is 1.
+        The labels whose mass is B after these ids.
     pending
         The first bytes of a character that the last id holds beyond the word's end. What they become decides whether
         the word has ended.
+    last_ids
+        The ids with which spellings go on and end, the boundary being certain after them; their probabilities are added
+        up.
     """
 
     ids: tuple[int, ...]
-    boundary: frozenset[Label] | None
+    boundary: frozenset[Label] = frozenset()
     pending: bytes = b""
+    last_ids: tuple[int, ...] = ()
 
 
 @dataclass

@@ -51,6 +51,10 @@ AFTER_WORDS = ("", " a", "\na", "\n\na", ".", ",", "-a", "'s", "(a", "!", "“a"
 """What a word is put before, besides what tokens hold that reach over its end: something of every kind."""
 
 
+GLUED_ON = "zqxjZQXJ7~|^#"
+"""Characters of which one seldom shares a token with what comes before it."""
+
+
 class Spelling(NamedTuple):
     """One way the tokenizer writes what stands before the end of a word.
 
@@ -133,18 +137,23 @@ class Place(NamedTuple):
 
 
 def find_divergences(spellings: Iterable[Spelling], observed: Sequence[int]) -> Iterator[Divergence]:
-    """Yield where spellings leave the observed tokens."""
-    one_token: dict[int, list[int]] = {}
+    """Yield where spellings leave the observed tokens; those that differ in their last token only are kept together."""
+    last_ids: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for spelling in spellings:
         shared = common_prefix_length(spelling.ids, observed)
         off_path = spelling.ids[shared:]
         tokens_back = len(observed) - shared
-        if len(off_path) == 1 and spelling.boundary is None:
-            one_token.setdefault(tokens_back, []).append(off_path[0])
-        elif off_path:
+        if not off_path:
+            continue
+        if spelling.boundary is None:
+            last_ids.setdefault((tokens_back, off_path[:-1]), []).append(off_path[-1])
+        else:
             yield Divergence(tokens_back, off_path[:1], BranchTail(off_path, spelling.boundary, spelling.pending))
-    for tokens_back, ids in one_token.items():
-        yield Divergence(tokens_back, tuple(ids))
+    for (tokens_back, before), ids in last_ids.items():
+        if before:
+            yield Divergence(tokens_back, before[:1], BranchTail(before, last_ids=tuple(ids)))
+        else:
+            yield Divergence(tokens_back, tuple(ids))
 
 
 class SpellingFinder:
@@ -432,9 +441,17 @@ class SpellingFinder:
         for held in self._joined.continuations_of(ending):
             for rest in self._completed(held):
                 rests[rest] = None
+                if self._has_marks:
+                    rests[rest + self._glued_on(rest)] = None
                 if self._has_marks or is_white_space(rest[-1]):
                     rests[rest + "a"] = None
         return [rest for rest in rests if self._definition.ends(place.left, place.word, rest)]
+
+    def _glued_on(self, rest: str) -> str:
+        """Return a character that can be written right after ``rest``, in a token of its own."""
+        last = rest.encode("utf-8", "surrogatepass")[-1]
+        pairs = self._joined.unjoinable_pairs
+        return next((c for c in GLUED_ON if pairs[256 * last + ord(c)]), GLUED_ON[0])
 
     def _completed(self, held: bytes) -> list[str]:
         """Return bytes as texts; a cut-off character at their end becomes one of every kind that it can become."""
@@ -464,6 +481,8 @@ class SpellingFinder:
         if stop == first or (first and tokens.ends[first - 1] > begin):
             return None  # nothing was written for it, or a token from the left reaches into it
         ids = tuple(tokens.ids[first:stop].tolist())
+        if self._vocabulary.unknown in ids and self._vocabulary.unknown not in place.observed:
+            return None
         reaches = int(tokens.ends[stop - 1])
         if reaches <= finish:
             return Spelling(ids, self.boundary(place.left, place.word, ids[-1]))

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
-from wordprob.core.characters import Label, character_bytes, is_cut_off
+from wordprob.core.characters import Label
+from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.core.equation import effective_boundaries
-from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import LanguageModel, Request
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
@@ -60,28 +57,21 @@ class Reading:
     began: int
 
 
-class Completions(NamedTuple):
-    """What tokens make of a cut-off character: those after which a word has ended, and those that cut it off again."""
-
-    ending: Ints
-    cut_off: tuple[int, ...]
-
-
-class CutOffCharacters:
+class CutOffReader:
     """Reads cut-off characters on with a model.
 
     Parameters
     ----------
-    model, atoms, definition
-        The model, the partition of its vocabulary, and what a word is.
+    model, atoms
+        The model, and the partition of its vocabulary.
+    tokens
+        What tokens make of cut-off characters.
     """
 
-    def __init__(self, model: LanguageModel, atoms: Atoms, definition: WordDefinition) -> None:
+    def __init__(self, model: LanguageModel, atoms: Atoms, tokens: CutOffTokens) -> None:
         self._model = model
         self._atoms = atoms
-        self._definition = definition
-        self._vocabulary: Vocabulary = model.tokenizer.vocabulary
-        self._completions: dict[tuple[bytes, frozenset[Label]], Completions] = {}
+        self._tokens = tokens
 
     def read(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
         """Read on wherever it matters in a batch, and add what was found to the collected scores."""
@@ -118,8 +108,7 @@ class CutOffCharacters:
             known = np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch])
             if ambiguous > SMALLEST_SHARE * known:
                 ids = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES).ids
-                ending = tail.boundary or frozenset()
-                readings.append(Reading(ids, ending, tail.pending, 1.0, float(known), len(branches)))
+                readings.append(Reading(ids, tail.boundary, tail.pending, 1.0, float(known), len(branches)))
                 branches.append(branch)
         with np.errstate(divide="ignore"):
             found = np.log(self._read_on(readings))
@@ -134,7 +123,7 @@ class CutOffCharacters:
             id_lists: list[Ints] = []
             requests, followed = [], []
             for reading in now:
-                whole, cut_off = self._next_ids(reading)
+                whole, cut_off = self._tokens.next_tokens(reading.pending, reading.ending)
                 lists = [whole, *(np.array([token]) for token in cut_off)]
                 numbers = len(id_lists) + np.arange(len(lists))
                 id_lists += lists
@@ -151,45 +140,5 @@ class CutOffCharacters:
         return masses
 
     def _go_on(self, reading: Reading, token: int, weight: float) -> Reading:
-        pending = reading.pending + self._vocabulary.token_bytes[token]
+        pending = reading.pending + self._tokens.bytes_of(token)
         return Reading(np.append(reading.ids, token), reading.ending, pending, weight, reading.known, reading.began)
-
-    def _next_ids(self, reading: Reading) -> Completions:
-        """Return the ids after which the word has ended, and those that leave the character cut off."""
-        key = (reading.pending, reading.ending)
-        if key not in self._completions:
-            found = self._complete(*key) if reading.pending else self._begin(reading.ending)
-            self._completions[key] = found
-        return self._completions[key]
-
-    def _begin(self, ending: frozenset[Label]) -> Completions:
-        """Return the tokens that begin a cut-off character of which only some completions end the word."""
-        atoms = self._atoms.columns(self._atoms.ambiguous(ending))
-        tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, atoms))
-        return Completions(np.zeros(0, dtype=np.int64), tuple(tokens.tolist()))
-
-    def _complete(self, pending: bytes, ending: frozenset[Label]) -> Completions:
-        whole, cut_off = [], []
-        for token in self._inner_tokens:
-            data = pending + self._vocabulary.token_bytes[token]
-            if is_cut_off(data):
-                cut_off.append(token)
-            elif self._label(data) in ending:
-                whole.append(token)
-        return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
-
-    def _label(self, data: bytes) -> Label | None:
-        """Return the label of what begins with a character; ``None`` for bytes that no text has."""
-        try:
-            first = data[: character_bytes(data[0])].decode()
-        except UnicodeDecodeError:
-            return None
-        opening = data[:8].decode("utf-8", "ignore")[:2]
-        label = self._definition.label(opening)
-        return label if label in self._atoms.all_labels else self._definition.label(first)
-
-    @cached_property
-    def _inner_tokens(self) -> list[int]:
-        """The tokens that begin inside a character."""
-        pieces = self._vocabulary.token_bytes[: len(self._atoms.atom_of_token)]
-        return [token for token, piece in enumerate(pieces) if piece and not character_bytes(piece[0])]

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.cut_off_characters import CutOffCharacters
+from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
 from wordprob.scoring.requests import (
@@ -51,7 +51,7 @@ def score_in_threads(
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, states, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
             tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
-            reader = CutOffCharacters(model, preparer.atoms, preparer.definition)
+            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens)
             unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader))
             n_done += len(prepared.chunk.documents)
             if len(unfinished) > CHUNKS_BEHIND:
@@ -65,7 +65,7 @@ def _finish(
     collected: CollectedScores,
     collecting: Sequence[Future[None]],
     tails: Sequence[TailScores],
-    reader: CutOffCharacters,
+    reader: CutOffReader,
 ) -> BatchScores:
     """Take the last steps for a chunk, once all answers have been collected."""
     for step in collecting:

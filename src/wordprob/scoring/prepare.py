@@ -14,6 +14,7 @@ from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms, atoms_of
 from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
+from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.vocabulary import Tokens
@@ -264,6 +265,7 @@ class TextPreparer:
         self._finders: dict[str, SpellingFinder] = {}
         self._sets = BoundarySets(self.atoms)
         self._no_rule = WithoutBoundaries(self.definition)
+        self.cut_off_tokens = CutOffTokens(self._vocabulary, self.definition, self.atoms)
 
     def finder(self, rule: WordDefinition) -> SpellingFinder:
         """Return what finds other spellings of words that end by a rule."""
@@ -444,7 +446,8 @@ class TextPreparer:
         if self._vocabulary.unknown in ids:
             return UNKNOWN_CHARACTERS
         written = b"".join(self._vocabulary.token_bytes[i] for i in ids).decode("utf-8", "replace").strip()
-        if written == alignment.word(word) or alignment.cuts[word] != Cut.CLEAN:
+        shares_token = alignment.cuts[word] != Cut.CLEAN or (word and alignment.cuts[word - 1] == Cut.MID_TOKEN)
+        if written == alignment.word(word) or shares_token:
             return ""
         return f"read by the tokeniser as '{written}'"
 

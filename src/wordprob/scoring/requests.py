@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -254,10 +254,15 @@ def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch
     while part := list(islice(remaining, TAILS_AT_ONCE)):
         requests: dict[bytes, Request] = {}
         branches_of: dict[bytes, list[int]] = {}
-        for branch, tail in part:
+        id_lists = [np.array(tail.last_ids, dtype=np.int64) for _, tail in part]
+        for number, (branch, tail) in enumerate(part):
             request = tail_request(prepared, branch, tail)
-            key = request.ids.tobytes() + str(request.first).encode()
-            requests.setdefault(key, request)
+            last_row = len(request.ids) - 1
+            if tail.last_ids:
+                gather, lists = np.array([last_row]), np.array([number])
+                request = replace(request, gather=gather, gather_lists=lists, id_lists=id_lists)
+            key = request.ids.tobytes() + repr((request.first, tail.last_ids)).encode()
+            requests.setdefault(key, replace(request, id_lists=id_lists))
             branches_of.setdefault(key, []).append(branch)
         asked = list(requests)
         for n, scores in model.open(list(requests.values()), atoms):
@@ -268,8 +273,8 @@ def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch
 def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Scores) -> TailScores:
     tail = prepared.branches.tails[branch]
     log_prob = float(scores.target.sum(dtype=np.float64))
-    if tail.boundary is None:
-        return TailScores(branch, log_prob, 0.0)
+    if tail.last_ids:
+        return TailScores(branch, log_prob, float(scores.gathered[0]))
     if tail.pending:
         return TailScores(branch, log_prob, -np.inf, 1.0)
     masses = scores.mass[-1].astype(np.float64)

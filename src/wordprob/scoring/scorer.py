@@ -28,7 +28,7 @@ from wordprob.scoring.batching import (
     chunk_slices,
 )
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.cut_off_characters import CutOffCharacters
+from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
@@ -66,7 +66,7 @@ def score_chunk(
         collected.add(prepared, answers)
     for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # where other spellings leave them
         collected.add_tail(tail)
-    CutOffCharacters(model, preparer.atoms, preparer.definition).read(prepared, collected)
+    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens).read(prepared, collected)
     collected.apply_spellings(prepared)
     return estimate_batch(prepared, collected)  # the equation
 

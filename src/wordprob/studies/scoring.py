@@ -9,8 +9,8 @@ from typing import Any
 from wordprob.options import ModelOptions, Options, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import Words
 from wordprob.scoring.stimuli import check_models
+from wordprob.scoring.word_choice import Words
 from wordprob.tables.result import WordTable
 
 StudyModel = str | Path | ModelOptions | Scorer

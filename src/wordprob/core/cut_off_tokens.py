@@ -1,0 +1,82 @@
+"""What tokens make of a character that the token before them cut off."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.characters import Label, character_bytes, is_cut_off
+from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.words import WordDefinition
+
+
+class Completions(NamedTuple):
+    """The tokens after which a word has ended, and those that leave the character cut off."""
+
+    ending: Ints
+    cut_off: tuple[int, ...]
+
+
+class CutOffTokens:
+    """Finds, for the first bytes of a character, the tokens that may come next.
+
+    Parameters
+    ----------
+    vocabulary, definition, atoms
+        The tokenizer's vocabulary, what a word is, and the partition of the one by the other.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, definition: WordDefinition, atoms: Atoms) -> None:
+        self._vocabulary = vocabulary
+        self._definition = definition
+        self._atoms = atoms
+        self._known: dict[tuple[bytes, frozenset[Label]], Completions] = {}
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes of a token."""
+        return self._vocabulary.token_bytes[token]
+
+    def next_tokens(self, pending: bytes, ending: frozenset[Label]) -> Completions:
+        """Return what may come after the first bytes of a character, where these labels end a word.
+
+        Without such bytes: the tokens that begin a character of which only some completions end it.
+        """
+        key = (pending, ending)
+        if key not in self._known:
+            self._known[key] = self._complete(pending, ending) if pending else self._begin(ending)
+        return self._known[key]
+
+    def _begin(self, ending: frozenset[Label]) -> Completions:
+        columns = self._atoms.columns(self._atoms.ambiguous(ending))
+        tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, columns))
+        return Completions(np.zeros(0, dtype=np.int64), tuple(tokens.tolist()))
+
+    def _complete(self, pending: bytes, ending: frozenset[Label]) -> Completions:
+        whole, cut_off = [], []
+        for token in self._inner_tokens:
+            data = pending + self._vocabulary.token_bytes[token]
+            if is_cut_off(data):
+                cut_off.append(token)
+            elif self._label(data) in ending:
+                whole.append(token)
+        return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
+
+    def _label(self, data: bytes) -> Label | None:
+        """Return the label of what begins with a character; ``None`` for bytes that no text has."""
+        try:
+            first = data[: character_bytes(data[0])].decode()
+        except UnicodeDecodeError:
+            return None
+        opening = data[:8].decode("utf-8", "ignore")[:2]
+        label = self._definition.label(opening)
+        return label if label in self._atoms.all_labels else self._definition.label(first)
+
+    @cached_property
+    def _inner_tokens(self) -> list[int]:
+        """The tokens that begin inside a character."""
+        pieces = self._vocabulary.token_bytes[: len(self._atoms.atom_of_token)]
+        return [token for token, piece in enumerate(pieces) if piece and not character_bytes(piece[0])]
