@@ -119,7 +119,7 @@ class CollectedScores:
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             self.boundaries = np.logaddexp(self.boundaries, np.log(self.read_on))
         self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
         if len(prepared.branches):
