@@ -116,18 +116,18 @@ class Head:
 
         used, used_of_row = np.unique(lists, return_inverse=True)
         ids, place = np.unique(np.concatenate([id_lists[k] for k in used]), return_inverse=True)
-        members = np.zeros((len(ids), len(used)))
-        members[place, np.repeat(np.arange(len(used)), [len(id_lists[k]) for k in used])] = 1.0
+        members = np.zeros((len(used), len(ids)), dtype=bool)
+        members[np.repeat(np.arange(len(used)), [len(id_lists[k]) for k in used]), place] = True
         wide = torch.float32 if states.device.type == "mps" else torch.float64
         listed = self._forward.to_device(ids)
-        members_on_device = torch.from_numpy(members).to(states.device, wide)
+        members_on_device = self._forward.to_device(members)
         masses = []
         step = max(1, reference.MAX_LOGITS // max(len(ids), len(used)))
         for low in range(0, len(rows), step):
             chosen = self._forward.to_device(rows[low : low + step])
-            column = self._forward.to_device(used_of_row[low : low + step])
+            in_list = members_on_device[self._forward.to_device(used_of_row[low : low + step])]
             log_probs = (self.logits(states[chosen], listed) - normaliser[chosen, None]).to(wide)
-            masses.append((log_probs.exp() @ members_on_device).gather(1, column[:, None])[:, 0].log())
+            masses.append(log_probs.masked_fill(~in_list, float("-inf")).logsumexp(dim=1))
         return torch.cat(masses)
 
     def _statistics(
