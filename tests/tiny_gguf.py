@@ -8,7 +8,7 @@ import numpy as np
 from wordprob.core.byte_alphabet import byte_alphabet
 
 HIDDEN, INNER, HEADS, LAYERS = 32, 64, 4, 2
-MERGES = ["Ġ t", "h e", "Ġt he", "m a", "r k"]
+MERGES = ["h e", "m a", "r k", *(f"Ġ {letter}" for letter in "abcdefghimnoprstuvwy"), "Ġt he"]
 TOKENS = ["<|endoftext|>", *sorted(byte_alphabet()), *(merge.replace(" ", "") for merge in MERGES)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
+from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answer, TailScores
 
@@ -77,17 +78,18 @@ class CollectedScores:
         tokens = concat_ranges(first_rows - texts, [len(scores.target) for _, scores in answers])
         self.token_log_probs[tokens] = np.concatenate([scores.target for _, scores in answers])
 
-        mass = np.exp(np.concatenate([scores.mass for _, scores in answers], dtype=np.float64))
+        log_mass = np.concatenate([scores.mass for _, scores in answers], dtype=np.float64)
         mass_offsets = cumulative_offsets([len(scores.mass) for _, scores in answers])
         counts = np.array([window.boundaries.stop - window.boundaries.start for window, _ in answers])
         boundaries = concat_ranges(np.array([window.boundaries.start for window, _ in answers]), counts)
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
-        members = prepared.set_members
         with np.errstate(divide="ignore"):
-            in_set = mass[mass_rows] * members[prepared.boundary_sets[boundaries]]
-            self.boundaries[boundaries] = np.log(in_set.sum(axis=1))
-            last_rows = mass_offsets[1:][reaches_end] - 1
-            self.ends[texts[reaches_end]] = np.log(mass[last_rows] @ members[BoundarySets.END_OF_TEXT])
+            log_members = np.log(prepared.set_members)
+        self.boundaries[boundaries] = log_sum_exp(
+            log_mass[mass_rows] + log_members[prepared.boundary_sets[boundaries]]
+        )
+        last_rows = mass_offsets[1:][reaches_end] - 1
+        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows] + log_members[BoundarySets.END_OF_TEXT])
 
     def _add_undecided(self, prepared: PreparedBatch, answer: Answer) -> None:
         window, scores = answer
