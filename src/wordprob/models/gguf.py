@@ -61,7 +61,7 @@ def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
         return HFTokenizer(read_tokenizer(Path(source)), options.bos)
 
 
-def describe(source: str, _options: ModelOptions) -> dict[str, str]:
+def describe(source: str, _options: ModelOptions) -> dict[str, Any]:
     """Return the name and the fingerprint of the file."""
     return describe_path(Path(source).expanduser())
 

@@ -70,7 +70,7 @@ def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
         )
 
 
-def describe(source: str, options: ModelOptions) -> dict[str, str]:
+def describe(source: str, options: ModelOptions) -> dict[str, Any]:
     """Return a directory's name and fingerprint, or the revision of a model on the hub."""
     path = Path(source).expanduser()
     return describe_path(path) if path.exists() else {"revision": options.revision or ""}
