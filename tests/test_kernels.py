@@ -169,7 +169,9 @@ def test_the_fused_kernel_and_logits_that_are_no_numbers(value):
     atom_of_token = torch.arange(2000, device="cuda") % 3
     bias = torch.zeros(2000, device="cuda")
     bias[atom_of_token == 1] = value
-    _, mass, normaliser = FusedHead(weight, bias, atom_of_token, 3).score(hidden, torch.zeros(150, device="cuda").long())
+    _, mass, normaliser = FusedHead(weight, bias, atom_of_token, 3).score(
+        hidden, torch.zeros(150, device="cuda").long()
+    )
     if value == float("-inf"):
         assert torch.isneginf(mass[:, 1]).all()
         assert torch.allclose(mass.exp().sum(-1), torch.ones(150, device="cuda"), atol=1e-4)

@@ -154,7 +154,9 @@ def test_a_tensor_in_a_file_that_is_not_used_is_a_warning(tmp_path):
 def test_a_vocabulary_larger_than_the_head_is_refused(tmp_path):
     path = tiny_directory.make(tmp_path, vocab_size=len(tiny_gguf.TOKENS) - 2)
     size = len(tiny_gguf.TOKENS)
-    with pytest.raises(ModelError, match=f"has {size} tokens, but the model's head only {size - 2}: 'Ġy'; 'Ġthe' would"):
+    with pytest.raises(
+        ModelError, match=f"has {size} tokens, but the model's head only {size - 2}: 'Ġy'; 'Ġthe' would"
+    ):
         load(path)
 
 

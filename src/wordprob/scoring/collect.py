@@ -85,9 +85,7 @@ class CollectedScores:
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
         with np.errstate(divide="ignore"):
             log_members = np.log(prepared.set_members)
-        self.boundaries[boundaries] = log_sum_exp(
-            log_mass[mass_rows] + log_members[prepared.boundary_sets[boundaries]]
-        )
+        self.boundaries[boundaries] = log_sum_exp(log_mass[mass_rows] + log_members[prepared.boundary_sets[boundaries]])
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows] + log_members[BoundarySets.END_OF_TEXT])
 

@@ -170,7 +170,6 @@ class HFModel:
                 return
             yield step
 
-
     # --- what is wrong with a model ---
 
     @property

@@ -14,7 +14,9 @@ import regex
 
 from wordprob.errors import ModelError, listing
 
-COMPUTED_BUFFER = regex.compile(r"(?:^|\.)(?:(?:original_)?inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$")
+COMPUTED_BUFFER = regex.compile(
+    r"(?:^|\.)(?:(?:original_)?inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$"
+)
 """Buffers that a network computes by itself and that older checkpoints have, or lack: frequencies, places, masks."""
 
 SOURCE_ADVICE = "Do config.json and the weights belong to the same model, and is the download complete?"
@@ -55,7 +57,9 @@ def check_weights(network: Any, report: Mapping[str, Any], name: str, advice: st
     mismatched = sorted(report["mismatched_keys"], key=lambda entry: str(entry[0]))
     if mismatched:
         shapes = [f"{key} is {_shape(found)}, not {_shape(wanted)}" for key, found, wanted in mismatched]
-        raise ModelError(f"the weights of {name} have another shape than its configuration: {listing(shapes)}. {advice}")
+        raise ModelError(
+            f"the weights of {name} have another shape than its configuration: {listing(shapes)}. {advice}"
+        )
     if report["error_msgs"]:
         raise ModelError(f"the weights of {name} could not be loaded: {listing(map(str, report['error_msgs']))}")
     if unused:
