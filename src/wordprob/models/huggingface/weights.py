@@ -80,7 +80,7 @@ def _missing_error(name: str, missing: Collection[str], unused: Collection[str],
     else:
         hint = f" Not used: {listing(unused)}." if unused else ""
     return ModelError(
-        f"the weights of {name} are incomplete: {_tensors(missing)} that the model needs, not in its files: "
+        f"the weights of {name} are incomplete: {_tensors(missing)} of the model not found: "
         f"{listing(missing)}.{hint} {advice}"
     )
 
