@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wordprob
+from wordprob.cache import sha256
 from wordprob.errors import OptionError, UnknownModelError
 from wordprob.models import threads
 from wordprob.models.registry import (
@@ -110,7 +111,9 @@ def test_models_open_by_name_or_by_options():
 def test_models_are_described_without_opening_them(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     described = describe(ModelOptions(model=str(tmp_path)))
-    assert described == {"backend": "hf", "source": tmp_path.name, "fingerprint": described["fingerprint"]}
+    files = {"config.json": sha256(tmp_path / "config.json")}
+    fingerprint = described["fingerprint"]
+    assert described == {"backend": "hf", "source": tmp_path.name, "fingerprint": fingerprint, "files": files}
     (tmp_path / "config.json").write_text("{ }")
     assert describe(ModelOptions(model=str(tmp_path)))["fingerprint"] != described["fingerprint"]
     file = tmp_path / "m.gguf"

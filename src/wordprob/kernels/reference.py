@@ -6,7 +6,7 @@ float32 whatever the dtype of the weights is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -15,17 +15,35 @@ MAX_LOGITS = 1 << 23
 """How many logits exist at a time."""
 
 
-def membership(atom_of_token: torch.Tensor, count: int) -> torch.Tensor:
-    """Return ``[V, K]``: one where token v belongs to atom k."""
+class Membership(NamedTuple):
+    """Which tokens belong to which atom, in two forms.
+
+    Attributes
+    ----------
+    matrix
+        ``[V, K]``: one where token v belongs to atom k.
+    ids
+        For each atom, the ids of its tokens.
+    """
+
+    matrix: torch.Tensor
+    ids: tuple[torch.Tensor, ...]
+
+
+def membership(atom_of_token: torch.Tensor, count: int) -> Membership:
+    """Return the partition of a vocabulary into ``count`` atoms from the atom of every token, ``[V]``."""
     import torch
 
-    return torch.nn.functional.one_hot(atom_of_token, count).to(torch.float32)
+    matrix = torch.nn.functional.one_hot(atom_of_token, count).to(torch.float32)
+    return Membership(matrix, tuple(torch.nonzero(atom_of_token == k)[:, 0] for k in range(count)))
 
 
 def score_logits(
-    logits: torch.Tensor, targets: torch.Tensor, members: torch.Tensor
+    logits: torch.Tensor, targets: torch.Tensor, members: Membership
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return log p(target) ``[N]``, log-mass of every atom ``[N, K]`` and the log-normaliser ``[N]``.
+
+    Each atom is added up relative to its own largest logit, so that one far below the others keeps its mass.
 
     Parameters
     ----------
@@ -34,14 +52,15 @@ def score_logits(
     targets
         ``[N]`` ids.
     members
-        ``[V, K]``, the partition of the vocabulary.
+        The partition of the vocabulary.
     """
+    import torch
+
     logits = logits.float()
-    top = logits.max(dim=-1, keepdim=True).values
-    mass = (logits - top).exp() @ members
-    total = mass.sum(dim=-1, keepdim=True).log()
-    target = logits.gather(-1, targets[:, None]) - top - total
-    return target[:, 0], mass.log() - total, (top + total)[:, 0]
+    mass = torch.stack([logits.index_select(1, ids).logsumexp(dim=1) for ids in members.ids], dim=1)
+    normaliser = mass.logsumexp(dim=1)
+    target = logits.gather(1, targets[:, None])[:, 0]
+    return target - normaliser, mass - normaliser[:, None], normaliser
 
 
 def score_hidden(
@@ -49,7 +68,7 @@ def score_hidden(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     targets: torch.Tensor,
-    members: torch.Tensor,
+    members: Membership,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the same as :func:`score_logits`, for logits ``hidden @ weight.T + bias`` of a few rows at a time."""
     import torch

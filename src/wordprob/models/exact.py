@@ -53,6 +53,7 @@ class ToyTokenizer:
         self._chunks = regex.compile(chunks)
         self._prefix, self._suffix = prefix, suffix
         self._ids = {piece: i for i, piece in enumerate(pieces) if i > 1}
+        self._longest_piece = max(map(len, self._ids))
         self.vocabulary: Vocabulary = build_vocabulary(
             pieces, self.ids, added={i: p for p, i in self._ids.items()}, control={0, 1}, start=0, ends=[1]
         )
@@ -65,7 +66,8 @@ class ToyTokenizer:
     def _greedy(self, chunk: str) -> Iterator[int]:
         begin = 0
         while begin < len(chunk):
-            end = next((end for end in range(len(chunk), begin, -1) if chunk[begin:end] in self._ids), None)
+            longest = min(len(chunk), begin + self._longest_piece)
+            end = next((end for end in range(longest, begin, -1) if chunk[begin:end] in self._ids), None)
             if end is None:
                 begin += 1  # a character without a piece
             else:
@@ -177,6 +179,7 @@ class ExactLM:
         self._next: dict[tuple[int, ...], dict[int, float]] = {}
         for text, p in self.texts.items():
             self._add((0, *tokenizer.ids(text), 1), p)
+        self._longest_prefix = max(map(len, self._mass), default=0)
 
     @classmethod
     def bigram(cls, family: str = "bow", longest: int = 5) -> ExactLM:
@@ -196,6 +199,8 @@ class ExactLM:
     def distribution(self, prefix: Sequence[int]) -> Floats:
         """Return p(next id | prefix); all zero after a prefix that no text has."""
         probabilities = np.zeros(self.vocab_size)
+        if len(prefix) > self._longest_prefix:
+            return probabilities
         key = tuple(int(i) for i in prefix)
         for i, p in self._next.get(key, {}).items():
             probabilities[i] = p / self._mass[key]
@@ -206,12 +211,12 @@ class ExactLM:
 
         Probabilities are summed before their logarithm is taken, so that the sums are exact to rounding error.
         """
+        members = np.eye(len(atoms.labels))[atoms.atom_of_token]
         for index, request in enumerate(requests):
             ids = request.ids.tolist()
-            rows = np.stack([self.distribution(ids[: j + 1]) for j in range(request.first, len(ids))])
-            mass = np.zeros((len(rows), len(atoms.labels)))
-            for k in range(len(atoms.labels)):
-                mass[:, k] = rows[:, atoms.atom_of_token == k].sum(axis=1)
+            # One id more than the longest prefix of the language is enough to see that no text has it.
+            lengths = [min(j + 1, self._longest_prefix + 1) for j in range(request.first, len(ids))]
+            rows = np.stack([self.distribution(ids[:length]) for length in lengths])
             next_ids = ids[request.first + 1 :]
             target = [row[i] for row, i in zip(rows[:-1], next_ids, strict=True)]
             gather_rows = (request.gather - request.first).tolist()
@@ -222,7 +227,7 @@ class ExactLM:
                     index,
                     Scores(
                         target=np.log(np.array(target, dtype=np.float64)),
-                        mass=np.log(mass),
+                        mass=np.log(rows @ members),
                         gathered=np.log(np.array(gathered, dtype=np.float64)),
                         statistics={name: _statistic(name, rows, request) for name in request.statistics},
                     ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from wordprob.cache import sha256
 
@@ -14,25 +16,63 @@ MAX_WHOLE_FILE_BYTES = 1 << 26
 SAMPLE_BYTES = 1 << 20
 """How much of such a file is read at each of the three places."""
 
+MODEL_FILES = (
+    # configuration
+    *("config.json", "generation_config.json", "adapter_config.json", "*.index.json"),
+    # weights
+    *("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.gguf"),
+    # tokenizer
+    *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt"),
+    *("*.model", "*.tiktoken", "*.spm", "*.vocab", "*.bpe"),
+    # code that comes with a model
+    "*.py",
+)
+"""Files of a directory that decide what a model computes. Others may come and go: notes, logs, what a system leaves."""
 
-def describe_path(path: Path) -> dict[str, str]:
-    """Return the name and the fingerprint of a model that is a file or a directory."""
-    inside = [path, *path.rglob("*")]
-    files = sorted(file for file in inside if file.is_file())
-    return {"source": path.name, "fingerprint": fingerprint(files)}
+
+def describe_path(path: Path) -> dict[str, Any]:
+    """Return the name of a model that is a file or a directory, its fingerprint, and that of each of its files."""
+    files = {file.name: fingerprint(file) for file in model_files(path)}
+    whole = hashlib.sha256("".join(f"{name}\0{digest}\n" for name, digest in files.items()).encode())
+    return {"source": path.name, "fingerprint": whole.hexdigest(), "files": files}
 
 
-def fingerprint(files: Sequence[Path]) -> str:
-    """Return a hash of files by their names, sizes and contents."""
-    digest = hashlib.sha256()
-    for path in files:
-        size = path.stat().st_size
-        digest.update(f"{path.name}\0{size}\0".encode())
-        if size <= MAX_WHOLE_FILE_BYTES:
-            digest.update(bytes.fromhex(sha256(path)))
-            continue
-        with path.open("rb") as file:
-            for position in (0, size // 2, size - SAMPLE_BYTES):
-                file.seek(position)
-                digest.update(file.read(SAMPLE_BYTES))
+def model_files(path: Path) -> list[Path]:
+    """Return a model's file, or the files in its directory that decide what it computes, sorted by name."""
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.is_file() and _matters(file.name))
+
+
+def _matters(name: str) -> bool:
+    return not name.startswith(".") and any(fnmatch(name, pattern) for pattern in MODEL_FILES)
+
+
+def fingerprint(path: Path) -> str:
+    """Return a hash of a file by its size and contents."""
+    size = path.stat().st_size
+    if size <= MAX_WHOLE_FILE_BYTES:
+        return sha256(path)
+    digest = hashlib.sha256(f"{size}\0".encode())
+    with path.open("rb") as file:
+        for position in (0, size // 2, size - SAMPLE_BYTES):
+            file.seek(position)
+            digest.update(file.read(SAMPLE_BYTES))
     return digest.hexdigest()
+
+
+def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield what happened to the files of a model, one line for each that is not the same.
+
+    Examples
+    --------
+    >>> list(changed_files({"config.json": "a", "vocab.txt": "b"}, {"config.json": "c", "merges.txt": "d"}))
+    ['config.json: other contents', 'merges.txt: new', 'vocab.txt: gone']
+    """
+    for name in sorted({*before, *now}):
+        if name not in now:
+            yield f"{name}: gone"
+        elif name not in before:
+            yield f"{name}: new"
+        elif before[name] != now[name]:
+            yield f"{name}: other contents"

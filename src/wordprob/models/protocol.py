@@ -161,16 +161,16 @@ def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores
 
     This is the readable path, which backends that compute scores in another way are compared with.
     """
-    normaliser = _logsumexp(logits)
+    normaliser = log_sum_exp(logits)
     # After ids that have no probability, every logit may be minus infinity; so are the log-probabilities then.
     normaliser = np.where(np.isfinite(normaliser), normaliser, 0.0)
     log_probs = logits - normaliser[:, None]
     next_ids = request.ids[request.first + 1 :]
     mass = np.full((len(log_probs), len(atoms.labels)), -np.inf)
     for k in range(len(atoms.labels)):
-        mass[:, k] = _logsumexp(log_probs[:, atoms.atom_of_token == k])
+        mass[:, k] = log_sum_exp(log_probs[:, atoms.atom_of_token == k])
     gathered = [
-        _logsumexp(log_probs[None, row - request.first, request.id_lists[number]])[0]
+        log_sum_exp(log_probs[None, row - request.first, request.id_lists[number]])[0]
         for row, number in zip(request.gather.tolist(), request.gather_lists.tolist(), strict=True)
     ]
     rows = request.statistics_rows
@@ -185,7 +185,7 @@ def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores
     )
 
 
-def _logsumexp(values: Floats) -> Floats:
+def log_sum_exp(values: Floats) -> Floats:
     """Return log Σ exp along the last axis; minus infinity for none."""
     top = values.max(axis=-1, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0.0)

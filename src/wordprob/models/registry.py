@@ -4,7 +4,7 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
 
     load(source: str, options: ModelOptions) -> LanguageModel
     load_tokenizer(source: str, options: ModelOptions) -> Tokenizer
-    describe(source: str, options: ModelOptions) -> dict[str, str]
+    describe(source: str, options: ModelOptions) -> dict[str, Any]
 
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
 name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
@@ -104,7 +104,7 @@ def open_tokenizer(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: 
     return opened
 
 
-def describe(options: ModelOptions) -> dict[str, str]:
+def describe(options: ModelOptions) -> dict[str, Any]:
     """Return where a model comes from, with a fingerprint or revision that another model would not have.
 
     The model is not loaded, and the network is not used.

@@ -15,6 +15,7 @@ from typing import Any
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import InputError
+from wordprob.models.fingerprints import changed_files
 from wordprob.models.registry import commit, describe
 from wordprob.runs.settings import RunSettings
 from wordprob.runs.shards import Shard, cut_into_shards
@@ -176,7 +177,9 @@ def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Ite
         yield from _changed_model(manifest["model"], describe(settings.model))
 
 
-def _changed_model(before: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
+def _changed_model(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    changes = list(changed_files(before.get("files", {}), now.get("files", {})))
+    yield from (f"the model's file {change}" for change in changes)
     for name, value in now.items():
-        if value != before.get(name):
+        if value != before.get(name) and name != "files" and not (name == "fingerprint" and changes):
             yield f"the model's {name}: {str(before.get(name))[:16]} before, {value[:16]} now"

@@ -15,7 +15,7 @@ from wordprob.runs.manifest import check_unchanged, plan_run, sources_in
 from wordprob.runs.progress import ProgressTracker, RunCallback, RunProgress
 from wordprob.runs.run_directory import RunDirectory
 from wordprob.runs.scoring import RunWork, ShardOutcome
-from wordprob.runs.settings import Execution, RunSettings, default_threads
+from wordprob.runs.settings import Execution, RunSettings, default_threads, require_trust
 from wordprob.runs.shards import Shard
 from wordprob.runs.status import Status, status
 from wordprob.sources import Source, find
@@ -74,7 +74,13 @@ def run(
     return status(directory.path)
 
 
-def resume(output: str | Path, *, watch: RunCallback | None = None, **execution_options: Any) -> Status:
+def resume(
+    output: str | Path,
+    *,
+    watch: RunCallback | None = None,
+    trust_remote_code: bool = False,
+    **execution_options: Any,
+) -> Status:
     """Continue a run that stopped, with the settings in its manifest.
 
     Parameters
@@ -83,6 +89,9 @@ def resume(output: str | Path, *, watch: RunCallback | None = None, **execution_
         The folder of the run.
     watch
         As for :func:`run`.
+    trust_remote_code
+        Run code that comes with the model, if the run was begun so. The manifest alone does not decide this: it may be
+        someone else's.
     **execution_options
         How the run is executed, as in :class:`wordprob.runs.Execution`.
     """
@@ -90,6 +99,7 @@ def resume(output: str | Path, *, watch: RunCallback | None = None, **execution_
     directory = RunDirectory(output).require()
     manifest = directory.manifest()
     settings = RunSettings.from_dict(manifest["settings"])
+    require_trust(settings, trust_remote_code, directory.path)
     sources = sources_in(manifest)
     executor = open_executor(execution)
     with locked(directory.path):

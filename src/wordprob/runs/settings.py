@@ -118,6 +118,15 @@ class RunSettings:
         return replace(self, model=replace(self.model, revision=revision))
 
 
+def require_trust(settings: RunSettings, trust_remote_code: bool, folder: Path) -> None:
+    """Raise if settings from a folder would run code that comes with a model, and the user has not agreed to it."""
+    if settings.model.trust_remote_code and not trust_remote_code:
+        raise OptionError(
+            f"the run in {folder} runs code that comes with the model {settings.model.model}, because its manifest "
+            "says so; nothing was done. If you trust that code, set `trust_remote_code` again."
+        )
+
+
 def _check_words(words: object) -> None:
     """Raise, unless these are words that a manifest can name and that hold for any text."""
     allowed = "use whitespace, punctuation or regex:PATTERN"

@@ -9,6 +9,7 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
+from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answer, TailScores
 
@@ -35,10 +36,12 @@ class CollectedScores:
         By boundary: the share of what may follow that leaves open whether a word has ended.
     ambiguous
         ``[W + D]``: the mass, at every boundary, of cut-off characters of which only some end a word.
+    usual
+        ``[W + D]``: the part of it that counts as ending a word, by what such characters usually become.
     read_on
-        ``[W + D]``: the mass of those that were read on and turned out to end it.
+        ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
     ambiguous_tails
-        By branch: the mass of such characters at its end.
+        The same two masses at the end of branches, by branch.
     """
 
     token_log_probs: Floats
@@ -48,9 +51,10 @@ class CollectedScores:
     after_leaving: Floats
     statistics: dict[str, Floats]
     ambiguous: Floats
+    usual: Floats
     read_on: Floats
     undecided: dict[int, float] = field(default_factory=dict)
-    ambiguous_tails: dict[int, float] = field(default_factory=dict)
+    ambiguous_tails: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
@@ -64,7 +68,8 @@ class CollectedScores:
             after_leaving=np.zeros(len(prepared.branches)),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
             ambiguous=np.zeros(alignment.n_words + alignment.n_texts),
-            read_on=np.zeros(alignment.n_words + alignment.n_texts),
+            usual=np.zeros(alignment.n_words + alignment.n_texts),
+            read_on=np.full(alignment.n_words + alignment.n_texts, np.nan),
         )
 
     def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
@@ -88,19 +93,21 @@ class CollectedScores:
         tokens = concat_ranges(first_rows - texts, [len(scores.target) for _, scores in answers])
         self.token_log_probs[tokens] = np.concatenate([scores.target for _, scores in answers])
 
-        mass = np.exp(np.concatenate([scores.mass for _, scores in answers], dtype=np.float64))
+        log_mass = np.concatenate([scores.mass for _, scores in answers], dtype=np.float64)
         mass_offsets = cumulative_offsets([len(scores.mass) for _, scores in answers])
         counts = np.array([window.boundaries.stop - window.boundaries.start for window, _ in answers])
         boundaries = concat_ranges(np.array([window.boundaries.start for window, _ in answers]), counts)
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
-        members = prepared.set_members
         sets = prepared.boundary_sets[boundaries]
-        boundary_mass = mass[mass_rows]
-        self.ambiguous[boundaries] = (boundary_mass * prepared.ambiguous_members[sets]).sum(axis=1)
+        boundary_mass = log_mass[mass_rows]
         with np.errstate(divide="ignore"):
-            self.boundaries[boundaries] = np.log((boundary_mass * members[sets]).sum(axis=1))
-            last_rows = mass_offsets[1:][reaches_end] - 1
-            self.ends[texts[reaches_end]] = np.log(mass[last_rows] @ members[BoundarySets.END_OF_TEXT])
+            log_members = np.log(prepared.set_members)
+        self.boundaries[boundaries] = log_sum_exp(boundary_mass + log_members[sets])
+        ambiguous_mass = np.exp(boundary_mass) * prepared.ambiguous_members[sets]
+        self.ambiguous[boundaries] = ambiguous_mass.sum(axis=1)
+        self.usual[boundaries] = (ambiguous_mass * prepared.set_members[sets]).sum(axis=1)
+        last_rows = mass_offsets[1:][reaches_end] - 1
+        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows] + log_members[BoundarySets.END_OF_TEXT])
 
     def _add_undecided(self, prepared: PreparedBatch, answer: Answer) -> None:
         window, scores = answer
@@ -115,12 +122,15 @@ class CollectedScores:
         self.leaving[tail.branch] += tail.log_prob
         self.after_leaving[tail.branch] = tail.log_boundary
         if tail.ambiguous:
-            self.ambiguous_tails[tail.branch] = tail.ambiguous
+            self.ambiguous_tails[tail.branch] = (tail.ambiguous, tail.usual)
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.boundaries = np.logaddexp(self.boundaries, np.log(self.read_on))
+        read = ~np.isnan(self.read_on)
+        if read.any():
+            decided = np.maximum(np.exp(self.boundaries[read]) - self.usual[read], 0.0)
+            with np.errstate(divide="ignore"):
+                self.boundaries[read] = np.log(decided + self.read_on[read])
         self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
         if len(prepared.branches):
             self._add_branches(prepared)

@@ -1,7 +1,8 @@
 """Reading on where a token holds only the first bytes of a character.
 
 Whether such a token ends a word depends on what the character becomes. Where its mass matters, the model is asked what
-comes next, until the character is whole; where it does not, the mass counts as going on with the word.
+comes next, until the character is whole; where it does not, the mass counts by what such a character usually becomes,
+and the error is less than that mass.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import prefix_ids, tail_request, window_of
 
-SMALLEST_SHARE = 1e-6
+SMALLEST_SHARE = 1e-3
 """Cut-off characters with less than this share of what ends a word are not read on."""
+
+SMALLEST_SHARE_READ_ON = 1e-6
+"""The same while one is being read on, and is cut off again."""
 
 REQUESTS_AT_ONCE = 1024
 
@@ -103,16 +107,18 @@ class CutOffReader:
         )
         branches: list[int] = []
         readings: list[Reading] = []
-        for branch, ambiguous in collected.ambiguous_tails.items():
+        usual: list[float] = []
+        for branch, (ambiguous, counted) in collected.ambiguous_tails.items():
             tail = prepared.branches.tails[branch]
             known = np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch])
             if ambiguous > SMALLEST_SHARE * known:
                 ids = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES).ids
                 readings.append(Reading(ids, tail.boundary, tail.pending, 1.0, float(known), len(branches)))
                 branches.append(branch)
+                usual.append(counted)
+        decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(usual), 0.0)
         with np.errstate(divide="ignore"):
-            found = np.log(self._read_on(readings))
-        collected.after_leaving[branches] = np.logaddexp(collected.after_leaving[branches], found)
+            collected.after_leaving[branches] = np.log(decided + np.array(self._read_on(readings)))
 
     def _read_on(self, readings: Sequence[Reading]) -> list[float]:
         """Return, for each reading, the mass that turns out to end the word."""
@@ -135,7 +141,7 @@ class CutOffReader:
                 found = reading.weight * np.exp(np.asarray(scores.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])
                 for token, weight in zip(followed[n], found[1:].tolist(), strict=True):
-                    if weight > SMALLEST_SHARE * reading.known:
+                    if weight > SMALLEST_SHARE_READ_ON * reading.known:
                         open_readings.append(self._go_on(reading, token, weight))
         return masses
 

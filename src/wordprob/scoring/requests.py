@@ -85,14 +85,15 @@ class TailScores(NamedTuple):
         log p of all its ids but the first, which the model was asked about with the text.
     log_boundary
         log B after them.
-    ambiguous
-        The mass of cut-off characters after them of which only some end the word.
+    ambiguous, usual
+        The mass of cut-off characters after them of which only some end the word, and the part of it that is in B.
     """
 
     branch: int
     log_prob: float
     log_boundary: float
     ambiguous: float = 0.0
+    usual: float = 0.0
 
 
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
@@ -278,9 +279,11 @@ def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Sco
     if tail.pending:
         return TailScores(branch, log_prob, -np.inf, 1.0)
     masses = scores.mass[-1].astype(np.float64)
+    ambiguous = atoms.ambiguous(tail.boundary)
     log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
-    ambiguous = logsumexp(masses[atoms.columns(atoms.ambiguous(tail.boundary))])
-    return TailScores(branch, log_prob, log_boundary, float(np.exp(ambiguous)))
+    log_ambiguous = logsumexp(masses[atoms.columns(ambiguous)])
+    log_usual = logsumexp(masses[atoms.columns(ambiguous & tail.boundary)])
+    return TailScores(branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)))
 
 
 def tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail, room: int = 0) -> Request:

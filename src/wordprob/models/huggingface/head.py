@@ -21,6 +21,14 @@ RANK_TOLERANCE = 1e-5
 """A logit counts as larger than the target's if it is larger by more than this: the two are computed in two ways."""
 
 
+class NotFiniteError(Exception):
+    """The network returned logits that are not numbers, or all minus infinity, after these ids."""
+
+    def __init__(self, ids: Ints) -> None:
+        super().__init__(f"no distribution after {len(ids)} ids")
+        self.ids = ids
+
+
 class Head:
     """The last layer of a network, and what requests need of it.
 
@@ -93,7 +101,7 @@ class Head:
         offsets = cumulative_offsets(rows_of_request)
         next_ids = _next_ids(requests, offsets)
         target, mass, normaliser = scorer(states, self._forward.to_device(next_ids))
-        results = {"target": target, "mass": mass}
+        results = {"target": target, "mass": mass, "normaliser": normaliser}
         gather_rows = _rows_of(requests, offsets, lambda request: request.gather)
         if len(gather_rows):
             lists = np.concatenate([request.gather_lists for request in requests])
@@ -116,18 +124,18 @@ class Head:
 
         used, used_of_row = np.unique(lists, return_inverse=True)
         ids, place = np.unique(np.concatenate([id_lists[k] for k in used]), return_inverse=True)
-        members = np.zeros((len(ids), len(used)))
-        members[place, np.repeat(np.arange(len(used)), [len(id_lists[k]) for k in used])] = 1.0
+        members = np.zeros((len(used), len(ids)), dtype=bool)
+        members[np.repeat(np.arange(len(used)), [len(id_lists[k]) for k in used]), place] = True
         wide = torch.float32 if states.device.type == "mps" else torch.float64
         listed = self._forward.to_device(ids)
-        members_on_device = torch.from_numpy(members).to(states.device, wide)
+        members_on_device = self._forward.to_device(members)
         masses = []
         step = max(1, reference.MAX_LOGITS // max(len(ids), len(used)))
         for low in range(0, len(rows), step):
             chosen = self._forward.to_device(rows[low : low + step])
-            column = self._forward.to_device(used_of_row[low : low + step])
+            in_list = members_on_device[self._forward.to_device(used_of_row[low : low + step])]
             log_probs = (self.logits(states[chosen], listed) - normaliser[chosen, None]).to(wide)
-            masses.append((log_probs.exp() @ members_on_device).gather(1, column[:, None])[:, 0].log())
+            masses.append(log_probs.masked_fill(~in_list, float("-inf")).logsumexp(dim=1))
         return torch.cat(masses)
 
     def _statistics(
@@ -172,7 +180,7 @@ class PendingScores:
     offsets
         ``[T + 1]``: where the rows of each request begin, and where the last ones end.
     results
-        By name: ``target``, ``mass``, ``gathered`` and statistics.
+        By name: ``target``, ``mass``, ``normaliser``, ``gathered`` and statistics.
     """
 
     def __init__(
@@ -189,11 +197,15 @@ class PendingScores:
         self._done = _record_event(results["target"].device)
 
     def scores(self) -> Iterator[tuple[int, Scores]]:
-        """Yield the scores of each request, with its index."""
+        """Yield the scores of each request, with its index.
+
+        Raises :class:`NotFiniteError` where the network returned no distribution.
+        """
         if self._done is not None:
             self._done.synchronize()
         results = {name: self._copy(values) for name, values in self._results.items()}
         offsets = self._offsets.tolist()
+        self._check_normalisers(results["normaliser"])
         gathered_so_far = 0
         statistics_so_far = 0
         for place, (index, request) in enumerate(zip(self._indices, self._requests, strict=True)):
@@ -208,6 +220,15 @@ class PendingScores:
             statistics = {name: results[name][own] for name in request.statistics}
             # The last row has no next id in the request, so it has no target.
             yield index, Scores(results["target"][low : high - 1], results["mass"][low:high], gathered, statistics)
+
+    def _check_normalisers(self, normalisers: Floats) -> None:
+        """Raise, unless there is a distribution at every row; a logit that is no number shows in its normaliser."""
+        wrong = np.flatnonzero(~np.isfinite(normalisers))
+        if len(wrong):
+            place = int(np.searchsorted(self._offsets, wrong[0], side="right")) - 1
+            request = self._requests[place]
+            row = request.first + int(wrong[0] - self._offsets[place])
+            raise NotFiniteError(request.ids[: row + 1])
 
     def _copy(self, values: torch.Tensor) -> Floats:
         """Return numbers in memory of their own: the memory that a GPU writes to is scarce."""

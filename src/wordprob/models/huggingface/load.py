@@ -18,6 +18,7 @@ from wordprob.models.huggingface.tokenizer import (
     first_line,
     read_tokenizer,
 )
+from wordprob.models.huggingface.weights import check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10
@@ -69,7 +70,7 @@ def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
         )
 
 
-def describe(source: str, options: ModelOptions) -> dict[str, str]:
+def describe(source: str, options: ModelOptions) -> dict[str, Any]:
     """Return a directory's name and fingerprint, or the revision of a model on the hub."""
     path = Path(source).expanduser()
     return describe_path(path) if path.exists() else {"revision": options.revision or ""}
@@ -93,7 +94,7 @@ def commit(source: str, options: ModelOptions) -> str:
 
 def load_network(source: str, options: ModelOptions, device: str) -> Any:
     """Return the transformers model of a hub id or a directory, on a device."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     exclude_imports_from_garbage_collection()
     dtype = pick_dtype(options.dtype, device)
@@ -108,9 +109,10 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             raise _unreadable(source, error, options.trust_remote_code) from error
         require_causal(config, source)
         try:
-            network = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **where)
+            network, report = read_weights(source, dtype=dtype, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
+    check_weights(network, report, source)
     return network.to(device)
 
 

@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
+from wordprob.errors import ModelError, listing
 from wordprob.models import threads
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.forward import Forward
-from wordprob.models.huggingface.head import Head, PendingScores
+from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
 from wordprob.models.huggingface.prefix_cache import PrefixCache
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.protocol import PrefixStates, Request, Scores
@@ -24,6 +28,10 @@ BATCHES_IN_FLIGHT = 8
 """Batches that a GPU is given before the scores of the first one are read."""
 UNDECLARED_MAX_TOKENS = 4096
 """The context of networks that do not declare one."""
+PROBE_TEXT = "She saw the mark."
+"""A text that every model is tried on when it is opened."""
+MAX_TOKENS_SHOWN = 8
+"""How many tokens an error message quotes."""
 CONTEXT_LENGTH_OPTIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 """Names under which configurations declare it."""
 
@@ -69,9 +77,11 @@ class HFModel:
         self.max_tokens: int | None = context_length(network.config)
         linear = network.get_output_embeddings()
         self.vocab_size = int(network.config.vocab_size if linear is None else linear.weight.shape[0])
+        self._check_vocabulary()
         plain = self_checks.head_is_plain(network, linear)
         self.forward = Forward(network, applies_head=not plain)
         self.head = Head(self.forward, linear if plain else None, self.vocab_size)
+        self._check_logits()
         self.forward.masks_padding = not self_checks.padding_is_unseen(self.forward)
         self.prefix_cache = PrefixCache(self.forward)
         self.prefix_cache.usable = self_checks.cached_contexts_are_correct(self.prefix_cache, self.forward, self.head)
@@ -137,7 +147,13 @@ class HFModel:
         """Return the scores of batches, oldest first, while a GPU is at work on the next ones."""
         stepwise = self._one_thread_at_a_time(launches)
         in_flight = deque(islice(stepwise, BATCHES_IN_FLIGHT if self.forward.on_gpu else 0))
-        return _scores(in_flight, stepwise)
+        return self._named_errors(_scores(in_flight, stepwise))
+
+    def _named_errors(self, scores: Iterator[tuple[int, Scores]]) -> Iterator[tuple[int, Scores]]:
+        try:
+            yield from scores
+        except NotFiniteError as error:
+            raise self._not_finite(error.ids) from error
 
     def _one_thread_at_a_time(self, steps: Iterator[Step]) -> Iterator[Step]:
         """Take each step without gradients and while no other thread takes one.
@@ -153,6 +169,66 @@ class HFModel:
             if step is end:
                 return
             yield step
+
+    # --- what is wrong with a model ---
+
+    @property
+    def _name(self) -> str:
+        return str(self.metadata.get("model", "the model"))
+
+    def _check_vocabulary(self) -> None:
+        """Raise, unless every token of the tokenizer has a logit."""
+        tokens = self.tokenizer.vocabulary.tokens
+        if len(tokens) <= self.vocab_size:
+            return
+        beyond = listing([repr(token) for token in tokens[self.vocab_size :]], shown=3)
+        raise ModelError(
+            f"the tokeniser of {self._name} has {len(tokens)} tokens, but the model's head only {self.vocab_size}: "
+            f"{beyond} would have no probability. Use the tokeniser that the model was trained with, or a model whose "
+            "head has been resized to it."
+        )
+
+    def _check_logits(self) -> None:
+        """Raise, unless the network returns logits that are numbers for a short text."""
+        import torch
+
+        vocabulary = self.tokenizer.vocabulary
+        start = [] if vocabulary.start is None else [vocabulary.start]
+        ids = np.array([*start, *self.tokenizer.encode([PROBE_TEXT])[0].ids.tolist()])
+        ids = ids[: self.max_tokens]
+        if not len(ids):
+            return
+        with torch.inference_mode(), self.forward.attention():
+            normalisers = self.head.logits(self.forward.run_requests([Request(ids)])).logsumexp(dim=-1)
+        wrong = torch.nonzero(~torch.isfinite(normalisers))
+        if len(wrong):
+            raise self._not_finite(ids[: int(wrong[0, 0]) + 1])
+
+    def _not_finite(self, ids: Ints) -> ModelError:
+        """Return the error for logits that are not numbers after some ids."""
+        tokens = self.tokenizer.vocabulary.tokens
+        context = " ".join(tokens[i] for i in ids[-MAX_TOKENS_SHOWN:].tolist())
+        earlier = f" {len(ids) - MAX_TOKENS_SHOWN} more and" if len(ids) > MAX_TOKENS_SHOWN else ""
+        damaged = _first_damaged_tensor(self.network)
+        if damaged:
+            reason = f"Its weights are damaged: {damaged} has values that are not finite. Fetch or convert it again."
+        else:
+            dtype = str(self.network.dtype).removeprefix("torch.")
+            reason = f"Its dtype is {dtype}: a wider `dtype`, such as float32, may help."
+        return ModelError(
+            f"{self._name} returned logits that are not finite numbers (NaN or infinite) after{earlier} the tokens "
+            f"{context!r}. {reason}"
+        )
+
+
+def _first_damaged_tensor(network: Any) -> str:
+    """Return the name of the first tensor that has a value which is not finite, or nothing."""
+    import torch
+
+    for name, values in network.state_dict().items():
+        if values.is_floating_point() and not torch.isfinite(values).all():
+            return str(name)
+    return ""
 
 
 def _scores(in_flight: deque[PendingScores], launches: Iterator[PendingScores]) -> Iterator[tuple[int, Scores]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.errors import ModelError, OptionError
@@ -25,6 +27,8 @@ CHAT_TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]"
 
 MAX_LISTED_TOKENS = 20
 """How many control tokens an error message lists."""
+
+Result = TypeVar("Result")
 
 
 class HFTokenizer:
@@ -114,7 +118,10 @@ class HFTokenizer:
     def encode_whole(self, texts: Iterable[str]) -> list[Sequence[int]]:
         """Return the ids of texts, each tokenized in one go by the fast tokenizer."""
         backend: Any = self.backend
-        return [encoding.ids for encoding in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        batch = list(texts)
+        encode = partial(backend.encode_batch_fast, batch, add_special_tokens=False)
+        is_long = max(map(len, batch), default=0) > chunking.MAX_WHOLE_CHARACTERS
+        return [encoding.ids for encoding in (interruptible(encode) if is_long else encode())]
 
     def _encode_chunked(self, texts: Sequence[str], dropped: int) -> list[Sequence[int]]:
         """Tokenize the long ones of these texts in chunks: as a whole they take some hundred bytes a token."""
@@ -195,6 +202,25 @@ def exclude_imports_from_garbage_collection() -> None:
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its class where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def interruptible(function: Callable[[], Result]) -> Result:
+    """Call a function that does not notice Ctrl-C, in such a way that the main thread does.
+
+    The function runs in a thread of its own. After Ctrl-C nobody waits for it any more, and it ends with the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    outcome: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome.result()
 
 
 # --- which tokens start and end a document ---------------------------------------------------------------------------
