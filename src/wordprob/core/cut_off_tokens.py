@@ -50,6 +50,11 @@ class CutOffTokens:
             self._known[key] = self._complete(pending, ending) if pending else self._begin(ending)
         return self._known[key]
 
+    def usually_ends(self, pending: bytes, token: int, ending: frozenset[Label]) -> bool:
+        """Return True if what a token begins usually ends a word, where these labels do."""
+        label = self._atoms.labels[self._atoms.atom_of_token[token]]
+        return not pending and label in self._atoms.with_cut_off(ending)
+
     def _begin(self, ending: frozenset[Label]) -> Completions:
         columns = self._atoms.columns(self._atoms.ambiguous(ending))
         tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, columns))

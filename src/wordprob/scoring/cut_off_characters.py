@@ -25,7 +25,7 @@ from wordprob.scoring.requests import prefix_ids, tail_request, window_of
 SMALLEST_SHARE = 1e-3
 """Cut-off characters with less than this share of what ends a word are not read on."""
 
-SMALLEST_SHARE_READ_ON = 1e-6
+SMALLEST_SHARE_READ_ON = 2e-5
 """The same while one is being read on, and is cut off again."""
 
 REQUESTS_AT_ONCE = 1024
@@ -143,6 +143,8 @@ class CutOffReader:
                 for token, weight in zip(followed[n], found[1:].tolist(), strict=True):
                     if weight > SMALLEST_SHARE_READ_ON * reading.known:
                         open_readings.append(self._go_on(reading, token, weight))
+                    elif self._tokens.usually_ends(reading.pending, token, reading.ending):
+                        masses[reading.began] += weight
         return masses
 
     def _go_on(self, reading: Reading, token: int, weight: float) -> Reading:
