@@ -41,7 +41,9 @@ class FlatLM:
         cut_off = np.array([isinstance(first_character(piece), bytes) for piece in pieces])
         self._always = np.zeros(self.vocab_size)
         self._always[rng.permutation(np.flatnonzero(cut_off))[HEAVY_CUT_OFF_TOKENS:]] += LIGHT
-        never = np.array([bool(piece) and not 0x80 <= piece[0] < 0xC0 and first_character(piece) is None for piece in pieces])
+        never = np.array(
+            [bool(piece) and not 0x80 <= piece[0] < 0xC0 and first_character(piece) is None for piece in pieces]
+        )
         self._always[never] += IMPOSSIBLE
         self._always[list(vocabulary.ends)] += END_LOGIT
         if vocabulary.unknown is not None:

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from brute_force import BruteForce, ends_word, examples, kind
+from brute_force import BruteForce, brute_force_on, ends_word, examples, kind
 from conftest import TOKENIZERS
 from distributions import next_log_probs
 from flat_lm import FlatLM
@@ -24,7 +24,7 @@ DEFINITIONS = ("whitespace", "punctuation")
 COMPARED = [name for name in (*TOKENIZERS, "fiction-bow", "fiction-eow") if name != "openai-gpt"]
 """Tokenisers whose tokens tell where white space is; ``openai-gpt`` does not (see :mod:`brute_force`)."""
 
-SHORT = ["Charles' dog is half-way.", "(5' long?)", 'a—\'no\'—"b."', "x]!=1"]
+SHORT = ["Charles' dog is half-way.", "(5' long?)", "a—'no'—\"b.\"", "x]!=1"]
 SCRIPTS = {
     "French NFD": unicodedata.normalize("NFD", "L’été, déjà?"),
     "Hindi": "यह किताब है।",
@@ -38,13 +38,13 @@ SCRIPTS = {
     "Arabic": "هذا كتاب؟",
 }
 LONG = [
-    'She said, "Mr. Smith can\'t (or won\'t) go."',
+    "She said, \"Mr. Smith can't (or won't) go.\"",
     "The boss' car wasn't 'new'—it's from the '90s!",
     "“Don’t,” he said… ‘why?’",
     "e.g. U.S.-based, i.e. the F.B.I.'s man.",
     "if (a[i] != b[j]) { return x->y; }",
     "Rock'n'roll: 3.14%, $5.00/kg & more...",
-    "Well-known half-truths (see [3], p. 5).\n\n\"Yes?!\" -- No.",
+    'Well-known half-truths (see [3], p. 5).\n\n"Yes?!" -- No.',
     "A\ttab, a\nline and a no-break\u00a0space.",
 ]
 
@@ -318,10 +318,6 @@ def test_one_character_decides():
                 assert ends_word(definition, left + character + more, len(left)) == decided
                 assert ends_word(definition, before + left + character, len(before + left)) == decided
                 assert ends_word(definition, left + kind(character), len(left)) == decided
-
-
-def brute_force_on(model):
-    return BruteForce(model.tokenizer, model.distribution)
 
 
 def test_brute_force_by_hand():
