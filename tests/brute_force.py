@@ -134,7 +134,8 @@ class BruteForce:
     tokenizer
         With ``encode`` and ``vocabulary``.
     distribution
-        Returns p(next id) after a list of ids, the start token included.
+        Returns p(next id) after ids, the start token included. If it has a method ``ahead``, that is told which ids
+        will be asked about together.
     prune
         Cut-off characters are read on where they have at least this probability.
     kept
@@ -156,6 +157,7 @@ class BruteForce:
         self.vocabulary = tokenizer.vocabulary
         self.prune = prune
         self.distribution = lru_cache(maxsize=kept)(distribution)
+        self._ahead = getattr(distribution, "ahead", lambda _: None)
         self._events: dict[tuple[str, object], Interval] = {}
         self._following: dict[bytes, NextCharacters] = {}
         self._log_prob: dict[tuple[int, ...], float] = {(self.vocabulary.start,): 0.0}
@@ -241,9 +243,11 @@ class BruteForce:
         low = p[following.tokens[fitting[following.which]]].sum()
         low += self.p_end(ids) if end else 0.0
         high = low
+        heavy = {token for token, _ in following.cut_off if weight * p[token] >= self.prune}
+        self._ahead([(*ids, token) for token in sorted(heavy)])
         for token, joined in following.cut_off:
-            heavy = weight * p[token] >= self.prune
-            further = self.mass((*ids, token), joined, fits, False, weight * p[token]) if heavy else Interval(0, 1)
+            read_on = token in heavy
+            further = self.mass((*ids, token), joined, fits, False, weight * p[token]) if read_on else Interval(0, 1)
             low += p[token] * further.low
             high += p[token] * further.high
         return Interval(low, high)
@@ -270,9 +274,7 @@ class BruteForce:
             numbers: dict[str, int] = {}
             cut_off: list[tuple[int, bytes]] = []
             tokens, which = [], []
-            for token, piece in enumerate(self.vocabulary.token_bytes):
-                if not piece or token in self.vocabulary.ends or (pending and not 0x80 <= piece[0] < 0xC0):
-                    continue
+            for token, piece in self._inner_tokens if pending else self._tokens:
                 first = first_character(pending + piece[:4])
                 if isinstance(first, str):
                     tokens.append(token)
@@ -283,6 +285,17 @@ class BruteForce:
                 list(numbers), np.array(tokens, dtype=int), np.array(which, dtype=int), cut_off
             )
         return self._following[pending]
+
+    @cached_property
+    def _tokens(self) -> list[tuple[int, bytes]]:
+        """Tokens that stand for text, with their bytes."""
+        pairs = enumerate(self.vocabulary.token_bytes)
+        return [(token, piece) for token, piece in pairs if piece and token not in self.vocabulary.ends]
+
+    @cached_property
+    def _inner_tokens(self) -> list[tuple[int, bytes]]:
+        """Those that begin inside a character."""
+        return [(token, piece) for token, piece in self._tokens if 0x80 <= piece[0] < 0xC0]
 
     # --- texts that may come about ---
 
