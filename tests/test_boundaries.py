@@ -263,7 +263,7 @@ def test_a_lone_apostrophe_after_a_letter_is_not_ended_by_letters(flat, name, te
 
 
 @pytest.mark.parametrize("text", ["यह किताब है", "நல்லது இது", "ที่นี่ แมว", "un cafe\u0301 noir"])
-@pytest.mark.parametrize("name", ["gpt2", "gemma"])
+@pytest.mark.parametrize("name", ["gpt2", "llama3_2", "gemma"])
 def test_a_combining_mark_at_the_end_of_a_word(flat, name, text):
     assert not wrong_words(*flat(name), text, "punctuation")
 

@@ -157,7 +157,7 @@ def log_probs(rows: Floats, _: Ints) -> Floats:
 STATISTICS: dict[str, Callable[[Floats, Ints], Floats]] = {"entropy": entropy, "rank": rank, "log_probs": log_probs}
 """Statistics of next-token distributions: functions of log-probabilities ``[N, V]`` and observed next ids ``[N]``.
 
-They return ``[N]`` numbers, or rows of numbers. A statistic that is added here can be asked for by name in every request.
+They return ``[N]`` numbers, or rows of them. A statistic that is added here can be asked for by name in every request.
 """
 
 
