@@ -25,8 +25,8 @@ from __future__ import annotations
 import codecs
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -108,7 +108,7 @@ def completed(data: bytes) -> Iterator[str]:
             return
 
 
-@lru_cache(maxsize=None)
+@cache
 def kind(character: str) -> str:
     """Return a character that stands for this one: the first that was asked for of those that are alike.
 
@@ -139,6 +139,11 @@ def ends_word(definition, text: str, place: int) -> bool:
     return any(word.end == place for word in definition.segment(text))
 
 
+def contexts_over(characters: Collection[str]) -> list[str]:
+    """Return every string of at most two of these characters."""
+    return ["", *characters, *(a + b for a in characters for b in characters)]
+
+
 class BruteForce:
     """Events, words and spans under a model that is a tokenizer and a function.
 
@@ -147,18 +152,31 @@ class BruteForce:
     tokenizer
         With ``encode`` and ``vocabulary``.
     distribution
-        Returns p(next id) after a list of ids, the start token included.
+        Returns p(next id) after ids, the start token included. If it has a method ``ahead``, that is told which ids
+        will be asked about together.
     prune
         Cut-off characters are read on where they have at least this probability.
+    kept
+        Number of distributions that are remembered.
+    contexts
+        What is tried behind a place, besides the rests of tokens.
     """
 
     def __init__(
-        self, tokenizer, distribution: Callable[[Sequence[int]], np.ndarray], prune: float = 1e-7, kept: int = 64
+        self,
+        tokenizer,
+        distribution: Callable[[Sequence[int]], np.ndarray],
+        prune: float = 1e-7,
+        kept: int = 64,
+        contexts: Sequence[str] = RIGHT_CONTEXTS,
     ) -> None:
         self.tokenizer = tokenizer
+        self.contexts = contexts
         self.vocabulary = tokenizer.vocabulary
         self.prune = prune
         self.distribution = lru_cache(maxsize=kept)(distribution)
+        self._ahead = getattr(distribution, "ahead", lambda _: None)
+        self._events: dict[tuple[str, object], Interval] = {}
         self._following: dict[bytes, NextCharacters] = {}
         self._log_prob: dict[tuple[int, ...], float] = {(self.vocabulary.start,): 0.0}
 
@@ -178,15 +196,19 @@ class BruteForce:
     def end(self, text: str, definition) -> Interval:
         """Return the surprisal of the end after a text that ends in a word."""
         ids = (self.vocabulary.start, *self.tokenizer.encode([text])[0].ids.tolist())
-        p_end = sum(self.distribution(ids)[i] for i in self.vocabulary.ends)
         reached = self.event(text, definition)
-        log_p = self.log_prob(ids) + np.log(p_end)
+        log_p = self.log_prob(ids) + float(np.log(self.p_end(ids)))
         return Interval(reached.low - log_p, reached.high - log_p)
 
     # --- events ---
 
     def event(self, left: str, definition) -> Interval:
         """Return log Z of *the text begins with* ``left`` *and a word ends there*; without a definition, any text."""
+        if (left, definition) not in self._events:
+            self._events[left, definition] = self._event(left, definition)
+        return self._events[left, definition]
+
+    def _event(self, left: str, definition) -> Interval:
         covers = self.covers(left, definition)
         terms = [(self.log_prob(cover), self.closes(cover, beyond, left, definition)) for cover, beyond in covers]
         return Interval(*(_log_sum(terms, side) for side in (0, 1)))
@@ -206,6 +228,9 @@ class BruteForce:
 
     def closes(self, cover: tuple[int, ...], beyond: bytes, left: str, definition) -> Interval:
         """Return the probability that what follows a cover satisfies the event."""
+        if definition is None and self.final_space and left.endswith(" ") and not beyond:
+            p_end = self.p_end(cover)  # the space is the one that the tokenizer adds: the text is shorter
+            return Interval(1.0 - p_end, 1.0 - p_end)
         if definition is None or self._is_marked(cover[-1]) or isinstance(first_character(beyond), str):
             return Interval(1.0, 1.0)
         return self.mass(cover, beyond, lambda character: _ends(definition, left, character), end=not beyond)
@@ -234,16 +259,19 @@ class BruteForce:
         following = self._next_characters(pending)
         fitting = np.array([fits(character) for character in following.characters], dtype=bool)
         low = p[following.tokens[fitting[following.which]]].sum()
-        low += sum(p[i] for i in self.vocabulary.ends) if end else 0.0
+        low += self.p_end(ids) if end else 0.0
         high = low
+        outcomes = {token: {fits(c) for c in possible_kinds(joined)} for token, joined in following.cut_off}
+        open_tokens = {token for token, found in outcomes.items() if len(found) == 2}
+        heavy = {token for token in open_tokens if weight * p[token] >= self.prune}
+        self._ahead([(*ids, token) for token in sorted(heavy)])
         for token, joined in following.cut_off:
-            outcomes = {fits(character) for character in possible_kinds(joined)}
-            if len(outcomes) == 1:
-                further = Interval(*[float(outcomes.pop())] * 2)
-            elif weight * p[token] < self.prune:
-                further = Interval(0, 1)
-            else:
+            if token not in open_tokens:
+                further = Interval(*[float(outcomes[token] == {True})] * 2)
+            elif token in heavy:
                 further = self.mass((*ids, token), joined, fits, False, weight * p[token])
+            else:
+                further = Interval(0, 1)
             low += p[token] * further.low
             high += p[token] * further.high
         return Interval(low, high)
@@ -251,7 +279,7 @@ class BruteForce:
     def _mass_after_dummy_space(self, start: tuple[int, ...], fits: Callable[[str], bool], end: bool) -> Interval:
         """Return the same for the first character of a text that is written with a space in front."""
         p = self.distribution(start)
-        low = high = sum(p[i] for i in self.vocabulary.ends) if end else 0.0
+        low = high = self.p_end(start) if end else 0.0
         for token, piece in enumerate(self.vocabulary.token_bytes):
             if not piece.startswith(b" "):
                 continue
@@ -270,9 +298,7 @@ class BruteForce:
             numbers: dict[str, int] = {}
             cut_off: list[tuple[int, bytes]] = []
             tokens, which = [], []
-            for token, piece in enumerate(self.vocabulary.token_bytes):
-                if not piece or token in self.vocabulary.ends or (pending and not 0x80 <= piece[0] < 0xC0):
-                    continue
+            for token, piece in self._inner_tokens if pending else self._tokens:
                 first = first_character(pending + piece[:4])
                 if isinstance(first, str):
                     tokens.append(token)
@@ -284,14 +310,24 @@ class BruteForce:
             )
         return self._following[pending]
 
+    @cached_property
+    def _tokens(self) -> list[tuple[int, bytes]]:
+        """Tokens that stand for text, with their bytes."""
+        pairs = enumerate(self.vocabulary.token_bytes)
+        return [(token, piece) for token, piece in pairs if piece and token not in self.vocabulary.ends]
+
+    @cached_property
+    def _inner_tokens(self) -> list[tuple[int, bytes]]:
+        """Those that begin inside a character."""
+        return [(token, piece) for token, piece in self._tokens if 0x80 <= piece[0] < 0xC0]
+
     # --- texts that may come about ---
 
     def rests(self, left: str, definition) -> list[str]:
         """Return what may stand behind ``left``; with a definition, what it ends a word before."""
         tails = [tail for beyond in self._beyond(left) for tail in completed(beyond)]
-        rests = dict.fromkeys([*RIGHT_CONTEXTS, *tails])
-        fitting = [rest for rest in rests if definition is None or not rest or _ends(definition, left, rest[0])]
-        return list(dict.fromkeys(rest + after for rest in fitting for after in AFTER))
+        rests = dict.fromkeys([*self.contexts, *(tail + after for tail in tails for after in AFTER)])
+        return [rest for rest in rests if definition is None or not rest or _ends(definition, left, rest[0])]
 
     def _beyond(self, left: str) -> set[bytes]:
         """Return what tokens that begin inside ``left`` (or in a dummy space) hold beyond it."""
@@ -319,7 +355,18 @@ class BruteForce:
         ids = self.tokenizer.encode(["a"])[0].ids.tolist()
         return b"".join(self.vocabulary.token_bytes[i] for i in ids) == b" a"
 
+    @cached_property
+    def final_space(self) -> bool:
+        """Whether the tokenizer puts a space behind every text."""
+        ids = self.tokenizer.encode(["a"])[0].ids.tolist()
+        return b"".join(self.vocabulary.token_bytes[i] for i in ids) == b"a "
+
     # --- small things ---
+
+    def p_end(self, ids: tuple[int, ...]) -> float:
+        """Return the probability that the text ends after these ids."""
+        p = self.distribution(ids)
+        return float(sum(p[i] for i in self.vocabulary.ends))
 
     def log_prob(self, ids: tuple[int, ...]) -> float:
         """Return log p of ids after the start token."""
@@ -372,3 +419,9 @@ def _values(texts: Sequence[str], events: Sequence[Interval]) -> list[WordValue]
         WordValue(text, Interval(before.low - after.high, before.high - after.low))
         for text, before, after in zip(texts, events[:-1], events[1:], strict=True)
     ]
+
+
+def brute_force_on(model) -> BruteForce:
+    """Return the brute force on an exact language model: what stands behind a place are its own characters."""
+    characters = sorted({character for text in model.texts for character in text})
+    return BruteForce(model.tokenizer, model.distribution, contexts=contexts_over(characters))

@@ -32,6 +32,7 @@ def test_exported_names():
         "WordTable",
         "WordprobError",
         "__version__",
+        "check_sum",
         "load",
         "score_table",
     ]

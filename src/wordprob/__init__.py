@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from wordprob.scoring.loading import load
     from wordprob.scoring.scorer import Scorer
     from wordprob.scoring.stimuli import score_table
+    from wordprob.studies.check import check_sum
     from wordprob.tables.result import ScoredTable, WordTable
 
-__all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "load", "score_table"]
+__all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "check_sum", "load", "score_table"]
 
 _LAZY_IMPORTS = {
     "ScoredTable": "wordprob.tables.result",
     "Scorer": "wordprob.scoring",
     "WordTable": "wordprob.tables.result",
     "WordprobError": "wordprob.errors",
+    "check_sum": "wordprob.studies.check",
     "load": "wordprob.scoring.loading",
     "score_table": "wordprob.scoring.stimuli",
 }

@@ -244,26 +244,49 @@ class ExactLM:
     def truth(self, text: str, definition: str) -> list[tuple[str, float]]:
         """Return each word of ``text`` with its true probability given the words before it."""
         segments = words.define(definition).segment(text)
-        reached = [self.prefix_probability(text[:0], definition)]
+        reached = [self.start_probability(text)]
         reached += [self.prefix_probability(text[: word.end], definition) for word in segments]
         return [(word.text, reached[i + 1] / reached[i]) for i, word in enumerate(segments)]
 
-    def prefix_probability(self, prefix: str, definition: str) -> float:
-        """Return the probability of the texts that begin with ``prefix`` and have a word boundary at its end."""
-        rule = words.define(definition)
-        return math.fsum(p for t, p in self.texts.items() if t.startswith(prefix) and _ends_word(rule, t, len(prefix)))
+    def span_truth(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, float]]:
+        """Return each span of ``text`` with the true probability that the text goes on in this way."""
+        reached = [self.start_probability(text), *(self.prefix_probability(text[:end]) for _, end in spans)]
+        return [(text[a:b], reached[i + 1] / reached[i]) for i, (a, b) in enumerate(spans)]
 
-    def followers(self, text: str, definition: str) -> dict[str, float]:
-        """Return the true probability of everything that can come after the words of ``text``: words, or the end."""
-        rule = words.define(definition)
-        total = self.prefix_probability(text, definition)
+    def start_probability(self, text: str) -> float:
+        """Return the probability of the texts that begin as ``text`` does: with white space, or without."""
+        spaced = text[:1].isspace()
+        return math.fsum(p for t, p in self.texts.items() if t[:1].isspace() == spaced)
+
+    def prefix_probability(self, prefix: str, definition: str | None = None) -> float:
+        """Return the probability of the texts that begin with ``prefix``.
+
+        With a definition, only those count that have a word boundary at its end.
+        """
+        return math.fsum(p for _, p in self._beginning_with(prefix, definition))
+
+    def followers(self, text: str, definition: str | None) -> dict[str, float]:
+        """Return the true probability of everything that can come after the words of ``text``: words, or the end.
+
+        Without a definition, what can come next are single characters. The empty text stands for the start of texts
+        that begin without white space; white space alone for the start of those that begin with it, where the first
+        word includes it.
+        """
+        place = len(text) if text.strip() else 0
+        at_start = [(t, p) for t, p in self.texts.items() if t[:1].isspace() == text[:1].isspace()]
+        possible = self._beginning_with(text, definition) if place else at_start
+        total = math.fsum(p for _, p in possible)
         probabilities: dict[str, float] = {}
-        for other, p in self.texts.items():
-            if other.startswith(text) and _ends_word(rule, other, len(text)):
-                following = next((word for word in rule.segment(other) if word.start >= len(text)), None)
-                key = other[len(text) : following.end] if following else END_OF_TEXT
-                probabilities[key] = probabilities.get(key, 0.0) + p / total
+        for other, p in possible:
+            key = other[place : _next_end(other, place, definition)] or END_OF_TEXT
+            probabilities[key] = probabilities.get(key, 0.0) + p / total
         return probabilities
+
+    def _beginning_with(self, prefix: str, definition: str | None) -> list[tuple[str, float]]:
+        """Return the texts that begin with ``prefix`` and, with a definition, have a word boundary at its end."""
+        rule = words.define(definition) if definition else None
+        found = [(text, p) for text, p in self.texts.items() if text.startswith(prefix)]
+        return [(text, p) for text, p in found if rule is None or _ends_word(rule, text, len(prefix))]
 
 
 def _statistic(name: str, rows: Floats, request: Request) -> Floats:
@@ -276,6 +299,13 @@ def _statistic(name: str, rows: Floats, request: Request) -> Floats:
         return np.array([1.0 + float(np.sum(row > row[i])) for row, i in zip(chosen, next_ids, strict=True)])
     with np.errstate(divide="ignore"):
         return STATISTICS[name](np.log(chosen), next_ids)
+
+
+def _next_end(text: str, place: int, definition: str | None) -> int:
+    """Return where the next word ends, or the next character without a definition; ``place`` if there is none."""
+    if definition is None:
+        return min(place + 1, len(text))
+    return next((word.end for word in words.define(definition).segment(text) if word.start >= place), place)
 
 
 def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:

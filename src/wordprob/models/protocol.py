@@ -149,10 +149,15 @@ def rank(log_probs: Floats, next_ids: Ints) -> Floats:
     return ranks
 
 
-STATISTICS: dict[str, Callable[[Floats, Ints], Floats]] = {"entropy": entropy, "rank": rank}
+def log_probs(rows: Floats, _: Ints) -> Floats:
+    """Return the whole distribution of each row."""
+    return rows
+
+
+STATISTICS: dict[str, Callable[[Floats, Ints], Floats]] = {"entropy": entropy, "rank": rank, "log_probs": log_probs}
 """Statistics of next-token distributions: functions of log-probabilities ``[N, V]`` and observed next ids ``[N]``.
 
-They return ``[N]`` numbers. A statistic that is added here can be asked for by name in every request.
+They return ``[N]`` numbers, or rows of them. A statistic that is added here can be asked for by name in every request.
 """
 
 
