@@ -58,6 +58,14 @@ LONG = [
 # --- the comparison -------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def read_everything_on(request, monkeypatch):
+    """With flat models, read on every cut-off character: there are many, each of little weight."""
+    if "flat" in request.fixturenames:
+        monkeypatch.setattr("wordprob.scoring.cut_off_characters.SMALLEST_SHARE", 1e-7)
+        monkeypatch.setattr("wordprob.scoring.cut_off_characters.SMALLEST_SHARE_READ_ON", 1e-7)
+
+
 @pytest.fixture(scope="session")
 def flat(tokenizer_of):
     """Open a tokeniser with a flat model on it: the scorer, and the brute force."""
