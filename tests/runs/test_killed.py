@@ -155,5 +155,6 @@ def test_a_run_whose_workers_all_die_stops(poison, tmp_path):
     arguments = (tmp_path / "corpus.txt", *TOY[:-1], 1, *TWO_WORKERS, "-o", tmp_path / "out")
     code, stderr = finish_run(*arguments, startup=poison)
     assert code == 1
-    assert "one worker after the other ends, the last was killed (signal 9)" in stderr
+    assert "one worker after the other fails, and the run cannot continue" in stderr
+    assert "The last time, its worker was killed (signal 9)" in stderr
     assert runs.status(tmp_path / "out").done == 0

@@ -188,7 +188,12 @@ def is_own_lock(path: Path) -> bool:
 
 
 def _this_process() -> dict[str, Any]:
-    return {"program": LOCK_PROGRAM, "pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    return {
+        "program": LOCK_PROGRAM,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
 
 
 def _parse_holder(data: bytes) -> dict[str, Any]:

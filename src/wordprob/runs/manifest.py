@@ -103,7 +103,9 @@ def repeated_ids(manifest: Mapping[str, Any]) -> RepeatedIds:
 
 def notes(manifest: Mapping[str, Any]) -> list[str]:
     """Return what the user should know about the inputs, in words."""
-    found = [f"{name}: {reason}; what comes after is not in the run" for name, reason in damaged_inputs(manifest).items()]
+    found = [
+        f"{name}: {reason}; what comes after is not in the run" for name, reason in damaged_inputs(manifest).items()
+    ]
     ids = repeated_ids(manifest)
     if ids.texts:
         found.append(f"{ids.texts} texts share their id with another: {listing(ids.examples)}")

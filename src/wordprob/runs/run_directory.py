@@ -57,12 +57,8 @@ ENDINGS = {**SHARD_FILES, DONE: ".json", FAILED: ".json"}
 SHARD_NAME = re.compile(r"\d{6,}")
 MANIFEST_FORMAT = 1
 MANIFEST_KEYS = frozenset({"format", "wordprob", "settings", "model", "inputs", "plan"})
-MARK_KEYS = {
-    DONE: frozenset(
-        "shard key records texts words tokens without_value measured_words log_prob_words errors files".split()
-    ),
-    FAILED: frozenset({"shard", "reason"}),
-}
+COUNTS = frozenset({"records", "texts", "words", "tokens", "without_value", "measured_words", "log_prob_words"})
+MARK_KEYS = {DONE: COUNTS | {"shard", "key", "errors", "files"}, FAILED: frozenset({"shard", "reason"})}
 """What a mark must have."""
 BEGIN_ANEW = "Restore it from a copy, or begin a new run in another folder."
 VERSIONS = ("torch", "transformers")
@@ -161,7 +157,7 @@ class RunDirectory:
     def files(self, kind: str, marks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, str]]:
         """Yield the files of a kind that these marks name, in order, each with its hash."""
         for mark in marks:
-            name = _file_name(kind, mark["shard"])
+            name = shard_file(kind, mark["shard"])
             if name in mark["files"]:
                 yield self.path / name, mark["files"][name]["sha256"]
 
@@ -280,7 +276,7 @@ class RunDirectory:
         """Put the files of a finished shard in place, then mark it done."""
         shard = result.summary["shard"]
         self._check_metadata(result.metadata)
-        files = {_file_name(kind, shard): data for kind, data in result.files.items()}
+        files = {shard_file(kind, shard): data for kind, data in result.files.items()}
         self._remove_mark(shard)
         for name, data in files.items():
             write_durably(self.path / name, [data])
@@ -344,6 +340,6 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _file_name(kind: str, shard: int) -> str:
+def shard_file(kind: str, shard: int) -> str:
+    """Return the path of a file of a shard, inside the run's folder."""
     return f"{kind}/{shard_name(shard)}{SHARD_FILES[kind]}"
-

@@ -44,9 +44,9 @@ def run(
         Called with a :class:`RunProgress` whenever there is progress.
     **options
         How the run is executed, as in :class:`wordprob.runs.Execution`: ``engine``, ``workers``, ``gpus_per_worker``,
-        ``strict``, ``retry_errors``, ``worker_timeout``, ``ray_address``, ``readers``; these may change from one start to the next. And the settings that
-        decide the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``, ``words``, ``unit``, ``extras``,
-        ``text_column``, …
+        ``strict``, ``retry_errors``, ``worker_timeout``, ``ray_address``, ``readers``; these may change from one start
+        to the next. And the settings that decide the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``,
+        ``words``, ``unit``, ``extras``, ``text_column``, …
 
     Examples
     --------

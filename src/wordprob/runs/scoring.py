@@ -231,7 +231,9 @@ def is_machine_fault(error: BaseException) -> bool:
 def _describe(error: BaseException) -> str:
     """Return an error in one line; with its type, unless it is one of ours, which speak for themselves."""
     text = " ".join(str(error).split())[:REASON_CHARACTERS]
-    return text if isinstance(error, WordprobError | MachineFaultError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    return (
+        text if isinstance(error, WordprobError | MachineFaultError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
 
 
 def _error_line(record: Record, problem: RecordProblem) -> dict[str, Any]:

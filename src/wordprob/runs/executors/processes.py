@@ -105,7 +105,9 @@ class _ShardWorkerPool:
         waited = min(time.monotonic() - start, interval)
         for descriptor, worker in self._busy.items():
             worker.silent_seconds = 0.0 if descriptor in readable else worker.silent_seconds + waited
-        return [number for number, worker in self._busy.items() if number in readable or worker.silent_seconds >= timeout]
+        return [
+            number for number, worker in self._busy.items() if number in readable or worker.silent_seconds >= timeout
+        ]
 
     def _is_final(self, worker: _ShardWorker, outcome: ShardOutcome) -> bool:
         """Decide what to do with a worker that has answered; return False if its shard is to be tried again."""
@@ -126,7 +128,9 @@ class _ShardWorkerPool:
         self._unstarted.append(worker.device)
         self._failures_in_a_row += 1
         if self._failures_in_a_row > self._max_failures_in_a_row:
-            raise ModelError(f"one worker after the other fails, and the run cannot continue. The last time, {failure}.")
+            raise ModelError(
+                f"one worker after the other fails, and the run cannot continue. The last time, {failure}."
+            )
 
 
 class _ShardWorker:

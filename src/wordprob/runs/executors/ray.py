@@ -115,7 +115,9 @@ class RayExecutor:
             with _loopback_only(self._ray):
                 self._ray.init(address="local", include_dashboard=False, **options)
         except OSError as error:
-            raise OutputError(f"Ray could not be started: {error}. Make room in its folder, or use the engine local.") from error
+            raise OutputError(
+                f"Ray could not be started: {error}. Make room in its folder, or use the engine local."
+            ) from error
         address = str(self._ray.util.get_node_ip_address())
         if not ipaddress.ip_address(address).is_loopback:
             warnings.warn(f"this version of Ray listens at {address}: others on the network may reach it", stacklevel=2)
