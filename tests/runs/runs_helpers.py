@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -11,10 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 
 from wordprob import runs
+from wordprob.cli import main
 
 TEXTS = (
     "She saw the mark.",
@@ -50,7 +54,7 @@ def real_corpus(path: Path, text: Path, count: int) -> Path:
 def finished_files(folder: Path) -> dict[str, bytes]:
     """Return the files of the finished shards of a run, by name."""
     contents = {}
-    for mark in sorted((folder / "done").glob("*.json")):
+    for mark in sorted((folder / "done").glob("[0-9]*.json")):
         for name in json.loads(mark.read_text())["files"]:
             contents[name] = (folder / name).read_bytes()
     return contents
@@ -72,6 +76,22 @@ def assert_same_run(folder: Path, reference: Path) -> None:
     assert len(text_ids) == len(set(text_ids)) == records
     pd.testing.assert_frame_equal(read_shards(folder), read_shards(reference), check_exact=True)
     assert not list(folder.rglob("*.part")), "a half-written file is left"
+
+
+def call_command(*arguments: object) -> tuple[int, str, str]:
+    """Call the command line through its real entry point; return the exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["wordprob", *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 # --- runs in processes of their own ----------------------------------------------------------------------------------
