@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bz2
 import csv
+import errno
 import gzip
 import io
 import json
 import lzma
+import os
 import random
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ import pytest
 
 from wordprob.errors import InputError, OptionError
 from wordprob.sources import ReadOptions, Source, find, lines, read, source_of
+from wordprob.tables import formats
 
 ROWS = [
     ("a", "She saw the mark."),
@@ -119,8 +122,81 @@ def test_lines_that_do_not_fit_into_memory(tmp_path, monkeypatch):
     records = list(read(source_of(path), ReadOptions(max_characters=50)))
     assert list(read(source_of(path), ReadOptions(max_characters=50), 2, records[1][1])) == records[2:]
     (tmp_path / "a.csv").write_text("text\none\n" + "x" * 10_000 + '\ntwo\n"' + "y\n" * 60 + '"\n')
-    assert problems(tmp_path / "a.csv", max_characters=50)[:2] == [(2, "too long"), (4, "too long")]
-    assert texts(tmp_path / "a.csv", max_characters=50)[:2] == ["one", "two"]
+    assert problems(tmp_path / "a.csv", max_characters=50) == [(2, "too long"), (4, "too long")]
+    assert texts(tmp_path / "a.csv", max_characters=50) == ["one", "two"]
+
+
+def test_a_long_cell_of_many_lines_is_one_record(tmp_path, monkeypatch):
+    """No line of a cell that is too long becomes a text of its own, whatever quotation marks are in it."""
+    monkeypatch.setattr(lines, "PIECE_BYTES", 100)
+    for cell in ("y\n" * 500, 'say ""y"", then\n' * 300, "é" * 2000 + "\n" * 500, '""' * 1000):
+        (tmp_path / "a.csv").write_text(f'id,text\n1,one\n2,"{cell}"\n3,a "bare" quote\n4,"two"\n')
+        assert problems(tmp_path / "a.csv", max_characters=50) == [(2, "too long")]
+        assert texts(tmp_path / "a.csv", max_characters=50) == ["one", 'a "bare" quote', "two"]
+        source, options = source_of(tmp_path / "a.csv"), ReadOptions(max_characters=50)
+        records = list(read(source, options))
+        for n in range(1, 5):
+            assert list(read(source, options, n, records[n - 1][1])) == records[n:]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'id,text\n1,a\n2,"b\n3,c\n4,d\n5,e\n',
+        'id,text\n1,a\n2,"b\n3,c\n4,"d"\n5,e\n',
+        'id,text\n1,a\n2,"b"c\n3,d\n',
+        'id,text\n1,a\n2,"' + "b\n" * 1000,
+    ],
+)
+def test_quotation_marks_that_do_not_match(tmp_path, monkeypatch, content):
+    """Rows are never swallowed by a cell that is not closed: the same error as for a table that is read whole."""
+    monkeypatch.setattr(lines, "PIECE_BYTES", 100)
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"a.csv, line 3: the quotation marks do not match"):
+        read_records(path, max_characters=50)
+    with pytest.raises(InputError, match=r"a.csv, line 3: the quotation marks do not match"):
+        formats.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "id;text\n1;a, b\n2;c\n"),
+        ("a.csv", "id\ttext\n1\ta, b\n2\tc\n"),
+        ("a.csv", 'id,text\n1,"a\nb"\n2,"c ""d"""\n3,e "f"\n'),
+        ("a.csv", "text\n1 2 3\n4\n"),
+        ("a.tsv", 'id\ttext\n1\t"Yes\n2\tshe said\n3\t"no" he said\n'),
+        ("a.tsv", 'id\ttext\n1\t"a\nb"\n2\t"c ""d"""\n'),
+        ("a.tsv", '"id"\t"text"\n"1"\t"a\tb"\n"2"\t"c"\n'),
+    ],
+)
+def test_a_table_is_read_as_a_stream_as_it_is_whole(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    assert texts(path) == formats.read(path).cells("text")
+    assert problems(path) == []
+
+
+def test_an_error_of_the_system_is_not_the_end_of_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+
+    def broken(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lines, "raw_lines", broken)
+    with pytest.raises(InputError, match=r"a.txt cannot be read: Input/output error"):
+        read_records(path)
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    try:
+        (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("one")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    with pytest.raises(InputError, match=r"the name of 'caf\\udce9.txt' is not UTF-8.* Rename the file"):
+        find([tmp_path])
 
 
 def test_rows_without_a_text(tmp_path):
@@ -136,10 +212,11 @@ def test_rows_without_a_text(tmp_path):
     assert problems(tmp_path / "a.csv", id_column="id") == [(2, "format"), (3, "id"), (4, "encoding")]
 
 
-def test_a_file_that_breaks_off(tmp_path):
-    path = tmp_path / "a.txt.gz"
+@pytest.mark.parametrize("compression", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_file_that_breaks_off(tmp_path, compression):
+    path = tmp_path / f"a.txt{compression}"
     rng = random.Random(0)
-    whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
+    whole = COMPRESS[compression]("".join(f"{rng.random()}\n" for _ in range(100_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
     records = read_records(path)
     assert len(records) > 1000

@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import pandas as pd
+import pytest
 
 from wordprob import runs
 from wordprob.cli import main
@@ -28,6 +29,7 @@ TEXTS = (
     "the mark saw the mark",
     "saw She saw the marker",
 )
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, which only Linux has")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 TIMEOUT_SECONDS = 300
 """Far more than anything here takes, on any machine: what is waited for longer will never come."""
@@ -227,6 +229,23 @@ def encode(self, texts, original=exact.ToyTokenizer.encode):
 exact.ToyTokenizer.encode = encode
 """
 """A tokeniser that waits at the word hold until the file HOLD_UNTIL exists, so that a run cannot end before."""
+
+
+HANG = """
+import os, threading
+import wordprob.models.exact as exact
+
+def encode(self, texts, original=exact.ToyTokenizer.encode):
+    marker = os.environ.get("HANG_ONCE")
+    if any("hang" in text for text in texts) and not (marker and os.path.exists(marker)):
+        if marker:
+            open(marker, "w").close()
+        threading.Event().wait()
+    return original(self, texts)
+
+exact.ToyTokenizer.encode = encode
+"""
+"""A tokeniser that waits for ever at the word hang; only once if HANG_ONCE names a file."""
 
 
 def at_startup(folder: Path, code: str) -> Path:

@@ -21,6 +21,9 @@ INTERVALS_PER_TIMEOUT = 4
 MIN_PROCESSOR_SHARE = 0.01
 """A worker that uses less of one core only waits."""
 
+START_SECONDS = 120
+"""How long a worker may take to start, at least, before it can give any sign."""
+
 HUNG_EXIT_CODE = 75
 """With what a worker ends that notices by itself that it hangs."""
 
@@ -57,10 +60,11 @@ def interval_seconds(timeout_seconds: float) -> float:
 
 
 def send_signs(channel: Channel, meter: WorkMeter, timeout_seconds: float) -> None:
-    """Tell the process at the other end, from a thread, whenever this one has worked."""
+    """Tell the process at the other end, from a thread, that this one has started, and whenever it has worked."""
 
     def send() -> None:
         with contextlib.suppress(OSError):  # the other end is closed
+            channel.send(SignOfWork())
             while True:
                 time.sleep(interval_seconds(timeout_seconds))
                 if meter.has_worked():

@@ -11,7 +11,7 @@ from select import select
 from wordprob.errors import ModelError, OptionError
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.runs.executors import MAX_ATTEMPTS
-from wordprob.runs.executors.heartbeat import SignOfWork, WorkMeter, interval_seconds, send_signs
+from wordprob.runs.executors.heartbeat import START_SECONDS, SignOfWork, WorkMeter, interval_seconds, send_signs
 from wordprob.runs.progress import ShardCallback
 from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
@@ -97,17 +97,14 @@ class _ShardWorkerPool:
 
     def _wait(self) -> list[int]:
         """Wait a little; return the descriptors of the workers that have answered, died, or hang."""
-        timeout = self._work.execution.worker_timeout
-        interval = interval_seconds(timeout)
+        interval = interval_seconds(self._work.execution.worker_timeout)
         start = time.monotonic()
         readable, _, _ = select(list(self._busy), [], [], interval)
         # Not more than the interval: if this process was stopped for an hour, its workers were not silent for an hour.
         waited = min(time.monotonic() - start, interval)
         for descriptor, worker in self._busy.items():
             worker.silent_seconds = 0.0 if descriptor in readable else worker.silent_seconds + waited
-        return [
-            number for number, worker in self._busy.items() if number in readable or worker.silent_seconds >= timeout
-        ]
+        return [number for number, worker in self._busy.items() if number in readable or worker.hangs]
 
     def _is_final(self, worker: _ShardWorker, outcome: ShardOutcome) -> bool:
         """Decide what to do with a worker that has answered; return False if its shard is to be tried again."""
@@ -145,10 +142,17 @@ class _ShardWorker:
         self.shard: Shard
         self.silent_seconds = 0.0
         """How long it has given no sign of work."""
+        self._has_started = False
         self._timeout_seconds = work.execution.worker_timeout
         self.process = WorkerProcess("wordprob.runs.executors.processes:serve", environment)
-        self.process.channel.limit_waiting(self._timeout_seconds)
+        self.process.channel.limit_waiting(max(self._timeout_seconds, START_SECONDS))
         self._send(work)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it has been silent for too long."""
+        limit = self._timeout_seconds if self._has_started else max(self._timeout_seconds, START_SECONDS)
+        return self.silent_seconds >= limit
 
     def assign(self, shard: Shard) -> None:
         """Send a shard."""
@@ -158,7 +162,7 @@ class _ShardWorker:
 
     def outcome(self) -> ShardOutcome | None:
         """Return what became of the shard, or of the worker; None for a sign of work."""
-        if self.silent_seconds >= self._timeout_seconds:
+        if self.hangs:
             return self._hung()
         try:
             message: ShardOutcome | SignOfWork = self.process.channel.receive()
@@ -166,10 +170,11 @@ class _ShardWorker:
             return self._hung()
         except (EOFError, OSError):
             return ShardOutcome(self.shard.shard, failure=f"its worker {self.process.join()}")
+        self._has_started = True
         return None if isinstance(message, SignOfWork) else message
 
     def _hung(self) -> ShardOutcome:
-        reason = f"its worker gave no sign of work for {self._timeout_seconds} seconds, and was ended"
+        reason = f"its worker gave no sign of work for {max(self.silent_seconds, self._timeout_seconds):.0f} seconds"
         return ShardOutcome(self.shard.shard, failure=reason)
 
     def _send(self, message: object) -> None:
