@@ -11,6 +11,8 @@ import json
 import lzma
 import os
 import random
+import re
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,6 +149,7 @@ def test_a_long_cell_of_many_lines_is_one_record(tmp_path, monkeypatch):
         'id,text\n1,a\n2,"b"c\n3,d\n',
         'id,text\n1,a\n2,"' + "b\n" * 1000,
     ],
+    ids=["to the end", "to the next", "closed too early", "too long"],
 )
 def test_quotation_marks_that_do_not_match(tmp_path, monkeypatch, content):
     """Rows are never swallowed by a cell that is not closed: the same error as for a table that is read whole."""
@@ -170,12 +173,19 @@ def test_quotation_marks_that_do_not_match(tmp_path, monkeypatch, content):
         ("a.tsv", 'id\ttext\n1\t"a\nb"\n2\t"c ""d"""\n'),
         ("a.tsv", '"id"\t"text"\n"1"\t"a\tb"\n"2"\t"c"\n'),
     ],
+    ids=["semicolons", "tabs", "quoted", "one column", "bare quotes", "quoted tsv", "quoted header"],
 )
 def test_a_table_is_read_as_a_stream_as_it_is_whole(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content)
     assert texts(path) == formats.read(path).cells("text")
     assert problems(path) == []
+
+
+def test_lines_that_end_with_carriage_returns(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"id,text\r1,a\r2,b\r")
+    with pytest.raises(InputError, match=r"a.csv, line 1: a carriage return that ends no line.* convert them: tr"):
+        read_records(tmp_path / "a.csv")
 
 
 def test_an_error_of_the_system_is_not_the_end_of_a_file(tmp_path, monkeypatch):
@@ -304,3 +314,57 @@ def test_a_data_set_by_name(tmp_path):
     assert list(read(source, ReadOptions(id_column="id"), 3)) == records[3:]
     with pytest.raises(InputError, match="has no column 'nope'"):
         list(read(source, ReadOptions("nope")))
+
+
+# --- odd tables ------------------------------------------------------------------------------------------------------
+
+PIECES = ['"', '""', ",", "\n", "\r\n", "\n\n", "a", " b ", "1", "é", "\t", ";", '"x"', '"x\ny"', ",,", ',"z"\n', "\r"]
+
+
+def odd_table(rng, suffix):
+    body = "".join(rng.choices(PIECES, k=rng.randint(1, 30)))
+    separator = "\t" if suffix == ".tsv" else ","
+    return f"id{separator}text\n1{separator}one\n" + body.replace(",", separator)
+
+
+def compare_readers(path):
+    """Return how a table was read: as a stream it gives the texts that it gives whole, or an error, or problems."""
+    try:
+        whole = [cell for cell in formats.read(path).cells("text") if cell]
+    except InputError:
+        whole = None
+    try:
+        records = [record for record in read_records(path) if record.text or record.problem]
+    except InputError:
+        return "refused" if whole is None else "refused as a stream only"
+    if any(record.problem for record in records):
+        return "with problems" if whole is None else "with problems as a stream only"
+    texts_found = [record.text for record in records]
+    return "the same" if texts_found == whole else f"whole {whole}, as a stream {texts_found}"
+
+
+def read_odd_tables(tmp_path, count):
+    rng = random.Random(count)
+    outcomes = Counter()
+    for n in range(count):
+        suffix = rng.choice([".csv", ".tsv"])
+        path = tmp_path / f"{n}{suffix}"
+        path.write_bytes(odd_table(rng, suffix).encode())
+        outcome = compare_readers(path)
+        outcomes[outcome] += 1
+        if re.search(rb"\r(?!\n)", path.read_bytes()):  # lines of such a table cannot be read one by one
+            assert outcome in ("the same", "refused", "refused as a stream only", "with problems"), outcome
+        else:
+            assert outcome in ("the same", "refused", "with problems"), (outcome, path.read_bytes())
+        path.unlink()
+    return outcomes
+
+
+def test_odd_tables(tmp_path):
+    outcomes = read_odd_tables(tmp_path, 400)
+    assert min(outcomes["the same"], outcomes["refused"], outcomes["with problems"]) > 10
+
+
+@pytest.mark.slow
+def test_many_odd_tables(tmp_path):
+    print(dict(read_odd_tables(tmp_path, 20_000)))

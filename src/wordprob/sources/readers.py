@@ -44,6 +44,11 @@ from wordprob.tables.formats.parquet import open_parquet
 BATCH_ROWS = 128
 """Rows of a Parquet file that are in memory at a time."""
 
+CARRIAGE_RETURN = (
+    "a carriage return that ends no line. If lines end with carriage returns alone, convert them: "
+    "tr '\\r' '\\n' < old.csv > new.csv"
+)
+
 RecordWithOffset = tuple[Record, int]
 """A record, and the byte at which the next one begins; 0 where there is no such byte."""
 
@@ -208,7 +213,8 @@ class DelimitedRecords(RecordReader):
             return next(rows, None)
         except csv.Error as error:
             place = f", line {lines.row_line}" if lines.row_line else ""
-            raise InputError(f"{self.source.path}{place}: {quotes_problem(error)}") from None
+            problem = CARRIAGE_RETURN if "new-line character" in str(error) else quotes_problem(error)
+            raise InputError(f"{self.source.path}{place}: {problem}") from None
 
     def _record(self, number: int, header: Sequence[str], row: Sequence[str], is_too_long: bool) -> Record:
         if not row:
