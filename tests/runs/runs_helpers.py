@@ -172,6 +172,8 @@ def kill_and_resume(
         if _kill_after_shards(process, folder, shards_until_kill, rng):
             killed += 1
         if (folder / "manifest.json").exists() and runs.status(folder).complete:
+            assert finished_files(folder) == finished_files(reference)
+            runs.resume(folder)  # it may have been killed after its last shard, before it had collected the errors
             assert_same_run(folder, reference)
             folder = home / f"out after {killed} kills"
     begun = (folder / "manifest.json").exists()

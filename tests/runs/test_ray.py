@@ -31,7 +31,7 @@ from runs_helpers import (
 
 from conftest import shared
 from wordprob import runs
-from wordprob.errors import OptionError
+from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import ray as ray_executor
 
 pytest.importorskip("ray", reason="needs ray: pip install 'wordprob[ray]'")
@@ -228,6 +228,17 @@ def test_more_than_the_cluster_has(corpus, tmp_path, monkeypatch):
 def test_no_cluster_at_the_address(corpus, tmp_path):
     with pytest.raises(OptionError, match="no Ray cluster answers at '127.0.0.1:1'"):
         runs.run(corpus, tmp_path / "out", model="exact:bow", engine="ray", ray_address="127.0.0.1:1", threads=1)
+
+
+def test_ray_cannot_be_started(corpus, tmp_path, monkeypatch):
+    import ray
+
+    def fail(**_):
+        raise Exception("The current node timed out during startup.\nMore about it")  # as Ray does
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(ModelError, match=r"Ray could not be started: The current node timed out during startup\. Look"):
+        runs.run(corpus, tmp_path / "out", model="exact:bow", engine="ray", threads=1)
 
 
 def test_ray_is_not_installed(corpus, tmp_path, monkeypatch):

@@ -134,11 +134,11 @@ def _score_remaining(directory: RunDirectory, work: RunWork, executor: Executor,
     try:
         with contextlib.closing(outcomes):  # ends the workers, whatever happens here
             _write_all(directory, outcomes, tracker)
+            directory.collect_errors()
     except BaseException:
         with contextlib.suppress(WordprobError):  # the first error is the one to report
             directory.collect_errors()
         raise
-    directory.collect_errors()
 
 
 def _plan(directory: RunDirectory, work: RunWork) -> list[Shard]:

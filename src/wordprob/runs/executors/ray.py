@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wordprob.errors import ModelError, OptionError, OutputError
+from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import MAX_ATTEMPTS
 from wordprob.runs.executors.heartbeat import Watchdog
 from wordprob.runs.progress import ShardCallback
@@ -114,9 +114,10 @@ class RayExecutor:
         try:
             with _loopback_only(self._ray):
                 self._ray.init(address="local", include_dashboard=False, **options)
-        except OSError as error:
-            raise OutputError(
-                f"Ray could not be started: {error}. Make room in its folder, or use the engine local."
+        except Exception as error:  # whatever keeps it from starting: ports, memory, a full disk
+            reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+            raise ModelError(
+                f"Ray could not be started: {reason}. Look for room on the disk and in memory, or use the engine local."
             ) from error
         address = str(self._ray.util.get_node_ip_address())
         if not ipaddress.ip_address(address).is_loopback:
