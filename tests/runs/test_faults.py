@@ -24,6 +24,7 @@ from runs_helpers import (
     at_startup,
     call_command,
     children,
+    done_count,
     finish_run,
     needs_proc,
     read_shards,
@@ -220,6 +221,27 @@ def test_a_worker_that_the_system_stopped_is_replaced(hanging_corpus, tmp_path, 
     _, stderr = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0, stderr.decode()
     assert runs.status(tmp_path / "out").complete
+
+
+@needs_proc
+def test_a_run_that_is_suspended_keeps_its_workers(tmp_path):
+    """Ctrl-Z, or a laptop that sleeps: nobody was silent for longer than the others were there to listen."""
+    corpus = toy_corpus(tmp_path / "corpus.txt", 6000)
+    process = start_run(corpus, *FLAGS, "--workers", 2, "--worker-timeout", 2, "-o", tmp_path / "out")
+    wait_until(lambda: done_count(tmp_path / "out") >= 3)
+    workers = children(process.pid)
+    everyone = [process.pid, *workers]
+    for pid in everyone:
+        os.kill(pid, signal.SIGSTOP)
+    done_before = done_count(tmp_path / "out")
+    time.sleep(4)
+    for pid in everyone:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: done_count(tmp_path / "out") > done_before + 5)
+    assert children(process.pid) == workers
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=TIMEOUT_SECONDS)
+    assert runs.status(tmp_path / "out").failed == {}
 
 
 def test_work_is_told_from_waiting():
