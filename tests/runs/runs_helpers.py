@@ -233,6 +233,25 @@ exact.ToyTokenizer.encode = encode
 """A tokeniser that waits at the word hold until the file HOLD_UNTIL exists, so that a run cannot end before."""
 
 
+BROKEN_DEVICE = """
+import os
+import wordprob.models.exact as exact
+
+broken = False
+
+def encode(self, texts, original=exact.ToyTokenizer.encode):
+    global broken
+    if any("fault" in text for text in texts) and not os.path.exists(os.environ["FAULT_ONCE"]):
+        open(os.environ["FAULT_ONCE"], "w").close()
+        broken = True
+    if broken:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+    return original(self, texts)
+
+exact.ToyTokenizer.encode = encode
+"""
+"""A device that fails at the word fault, once, and then for every text of the same process, as a GPU does."""
+
 HANG = """
 import os, threading
 import wordprob.models.exact as exact

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from runs_helpers import (
+    BROKEN_DEVICE,
     HANG,
     SOURCE,
     TEXTS,
@@ -81,6 +82,19 @@ def test_a_fault_of_the_device_is_tried_again(tmp_path, faulty, shard_texts):
     status = runs.run(tmp_path / "corpus.txt", tmp_path / "out", **TOY, shard_texts=shard_texts)
     assert left == [0], "the fault has come"
     assert (status.complete, status.texts, status.errors, status.failed) == (True, 3, {}, {})
+
+
+def test_a_worker_whose_device_is_broken_is_replaced(tmp_path, monkeypatch):
+    """After such a fault a process can score nothing any more; a new one can."""
+    (tmp_path / "corpus.txt").write_text("She saw the fault\n" + "\n".join(TEXTS))
+    monkeypatch.setenv("FAULT_ONCE", str(tmp_path / "fault"))
+    flags = (*FLAGS[:-1], 1, "--workers", 2)
+    startup = at_startup(tmp_path / "startup", BROKEN_DEVICE)
+    code, stderr = finish_run(tmp_path / "corpus.txt", *flags, "-o", tmp_path / "out", startup=startup)
+    assert (tmp_path / "fault").exists()
+    assert code == 0, stderr
+    status = runs.status(tmp_path / "out")
+    assert (status.complete, status.texts, status.errors, status.failed) == (True, 7, {}, {})
 
 
 @pytest.mark.parametrize("error", [CUDA, MemoryError(), OSError(errno.EIO, "Input/output error")], ids=str)
