@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,40 @@ def wait_for_ever(channel):
     channel.send("ready")
     while True:
         signal.pause()
+
+
+def talk_from_two_threads(channel):
+    def send(letter):
+        for number in range(200):
+            channel.send((letter, number, letter * 50_000))
+
+    other = threading.Thread(target=send, args=("b",))
+    other.start()
+    send("a")
+    other.join()
+
+
+def break_off(channel):
+    """Send the beginning of a message, and nothing more."""
+    channel._socket.sendall(b"\0" * 7)
+    threading.Event().wait()
+
+
+def test_several_threads_may_send():
+    worker = WorkerProcess(f"{HERE}:talk_from_two_threads")
+    received = [worker.channel.receive() for _ in range(400)]
+    for letter in "ab":
+        assert [n for name, n, text in received if name == letter and text == letter * 50_000] == list(range(200))
+    worker.join()
+
+
+def test_a_message_that_breaks_off_is_not_waited_for_for_ever():
+    worker = WorkerProcess(f"{HERE}:break_off")
+    worker.channel.limit_waiting(0.5)
+    assert worker.channel.poll(60)
+    with pytest.raises(TimeoutError):
+        worker.channel.receive()
+    worker.kill()
 
 
 def test_objects_and_arrays_come_back_as_they_were():

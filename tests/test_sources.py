@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import bz2
 import csv
+import errno
 import gzip
 import io
 import json
 import lzma
+import os
 import random
+import re
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +20,7 @@ import pytest
 
 from wordprob.errors import InputError, OptionError
 from wordprob.sources import ReadOptions, Source, find, lines, read, source_of
+from wordprob.tables import formats
 
 ROWS = [
     ("a", "She saw the mark."),
@@ -119,8 +124,89 @@ def test_lines_that_do_not_fit_into_memory(tmp_path, monkeypatch):
     records = list(read(source_of(path), ReadOptions(max_characters=50)))
     assert list(read(source_of(path), ReadOptions(max_characters=50), 2, records[1][1])) == records[2:]
     (tmp_path / "a.csv").write_text("text\none\n" + "x" * 10_000 + '\ntwo\n"' + "y\n" * 60 + '"\n')
-    assert problems(tmp_path / "a.csv", max_characters=50)[:2] == [(2, "too long"), (4, "too long")]
-    assert texts(tmp_path / "a.csv", max_characters=50)[:2] == ["one", "two"]
+    assert problems(tmp_path / "a.csv", max_characters=50) == [(2, "too long"), (4, "too long")]
+    assert texts(tmp_path / "a.csv", max_characters=50) == ["one", "two"]
+
+
+def test_a_long_cell_of_many_lines_is_one_record(tmp_path, monkeypatch):
+    """No line of a cell that is too long becomes a text of its own, whatever quotation marks are in it."""
+    monkeypatch.setattr(lines, "PIECE_BYTES", 100)
+    for cell in ("y\n" * 500, 'say ""y"", then\n' * 300, "é" * 2000 + "\n" * 500, '""' * 1000):
+        (tmp_path / "a.csv").write_text(f'id,text\n1,one\n2,"{cell}"\n3,a "bare" quote\n4,"two"\n')
+        assert problems(tmp_path / "a.csv", max_characters=50) == [(2, "too long")]
+        assert texts(tmp_path / "a.csv", max_characters=50) == ["one", 'a "bare" quote', "two"]
+        source, options = source_of(tmp_path / "a.csv"), ReadOptions(max_characters=50)
+        records = list(read(source, options))
+        for n in range(1, 5):
+            assert list(read(source, options, n, records[n - 1][1])) == records[n:]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'id,text\n1,a\n2,"b\n3,c\n4,d\n5,e\n',
+        'id,text\n1,a\n2,"b\n3,c\n4,"d"\n5,e\n',
+        'id,text\n1,a\n2,"b"c\n3,d\n',
+        'id,text\n1,a\n2,"' + "b\n" * 1000,
+    ],
+    ids=["to the end", "to the next", "closed too early", "too long"],
+)
+def test_quotation_marks_that_do_not_match(tmp_path, monkeypatch, content):
+    """Rows are never swallowed by a cell that is not closed: the same error as for a table that is read whole."""
+    monkeypatch.setattr(lines, "PIECE_BYTES", 100)
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"a.csv, line 3: the quotation marks do not match"):
+        read_records(path, max_characters=50)
+    with pytest.raises(InputError, match=r"a.csv, line 3: the quotation marks do not match"):
+        formats.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "id;text\n1;a, b\n2;c\n"),
+        ("a.csv", "id\ttext\n1\ta, b\n2\tc\n"),
+        ("a.csv", 'id,text\n1,"a\nb"\n2,"c ""d"""\n3,e "f"\n'),
+        ("a.csv", "text\n1 2 3\n4\n"),
+        ("a.tsv", 'id\ttext\n1\t"Yes\n2\tshe said\n3\t"no" he said\n'),
+        ("a.tsv", 'id\ttext\n1\t"a\nb"\n2\t"c ""d"""\n'),
+        ("a.tsv", '"id"\t"text"\n"1"\t"a\tb"\n"2"\t"c"\n'),
+    ],
+    ids=["semicolons", "tabs", "quoted", "one column", "bare quotes", "quoted tsv", "quoted header"],
+)
+def test_a_table_is_read_as_a_stream_as_it_is_whole(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    assert texts(path) == formats.read(path).cells("text")
+    assert problems(path) == []
+
+
+def test_lines_that_end_with_carriage_returns(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"id,text\r1,a\r2,b\r")
+    with pytest.raises(InputError, match=r"a.csv, line 1: a carriage return that ends no line.* convert them: tr"):
+        read_records(tmp_path / "a.csv")
+
+
+def test_an_error_of_the_system_is_not_the_end_of_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+
+    def broken(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lines, "raw_lines", broken)
+    with pytest.raises(InputError, match=r"a.txt cannot be read: Input/output error"):
+        read_records(path)
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    try:
+        (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("one")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    with pytest.raises(InputError, match=r"the name of 'caf\\udce9.txt' is not UTF-8.* Rename the file"):
+        find([tmp_path])
 
 
 def test_rows_without_a_text(tmp_path):
@@ -136,10 +222,11 @@ def test_rows_without_a_text(tmp_path):
     assert problems(tmp_path / "a.csv", id_column="id") == [(2, "format"), (3, "id"), (4, "encoding")]
 
 
-def test_a_file_that_breaks_off(tmp_path):
-    path = tmp_path / "a.txt.gz"
+@pytest.mark.parametrize("compression", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_file_that_breaks_off(tmp_path, compression):
+    path = tmp_path / f"a.txt{compression}"
     rng = random.Random(0)
-    whole = gzip.compress("".join(f"{rng.random()}\n" for _ in range(20_000)).encode())
+    whole = COMPRESS[compression]("".join(f"{rng.random()}\n" for _ in range(100_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
     records = read_records(path)
     assert len(records) > 1000
@@ -227,3 +314,57 @@ def test_a_data_set_by_name(tmp_path):
     assert list(read(source, ReadOptions(id_column="id"), 3)) == records[3:]
     with pytest.raises(InputError, match="has no column 'nope'"):
         list(read(source, ReadOptions("nope")))
+
+
+# --- odd tables ------------------------------------------------------------------------------------------------------
+
+PIECES = ['"', '""', ",", "\n", "\r\n", "\n\n", "a", " b ", "1", "é", "\t", ";", '"x"', '"x\ny"', ",,", ',"z"\n', "\r"]
+
+
+def odd_table(rng, suffix):
+    body = "".join(rng.choices(PIECES, k=rng.randint(1, 30)))
+    separator = "\t" if suffix == ".tsv" else ","
+    return f"id{separator}text\n1{separator}one\n" + body.replace(",", separator)
+
+
+def compare_readers(path):
+    """Return how a table was read: as a stream it gives the texts that it gives whole, or an error, or problems."""
+    try:
+        whole = [cell for cell in formats.read(path).cells("text") if cell]
+    except InputError:
+        whole = None
+    try:
+        records = [record for record in read_records(path) if record.text or record.problem]
+    except InputError:
+        return "refused" if whole is None else "refused as a stream only"
+    if any(record.problem for record in records):
+        return "with problems" if whole is None else "with problems as a stream only"
+    texts_found = [record.text for record in records]
+    return "the same" if texts_found == whole else f"whole {whole}, as a stream {texts_found}"
+
+
+def read_odd_tables(tmp_path, count):
+    rng = random.Random(count)
+    outcomes = Counter()
+    for n in range(count):
+        suffix = rng.choice([".csv", ".tsv"])
+        path = tmp_path / f"{n}{suffix}"
+        path.write_bytes(odd_table(rng, suffix).encode())
+        outcome = compare_readers(path)
+        outcomes[outcome] += 1
+        if re.search(rb"\r(?!\n)", path.read_bytes()):  # lines of such a table cannot be read one by one
+            assert outcome in ("the same", "refused", "refused as a stream only", "with problems"), outcome
+        else:
+            assert outcome in ("the same", "refused", "with problems"), (outcome, path.read_bytes())
+        path.unlink()
+    return outcomes
+
+
+def test_odd_tables(tmp_path):
+    outcomes = read_odd_tables(tmp_path, 400)
+    assert min(outcomes["the same"], outcomes["refused"], outcomes["with problems"]) > 10
+
+
+@pytest.mark.slow
+def test_many_odd_tables(tmp_path):
+    print(dict(read_odd_tables(tmp_path, 20_000)))

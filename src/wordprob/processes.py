@@ -38,16 +38,18 @@ class Channel:
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
+        self._sending = threading.Lock()
 
     def send(self, message: object) -> None:
-        """Send an object."""
+        """Send an object; several threads may do so."""
         arrays: list[pickle.PickleBuffer] = []
         pickled = pickle.dumps(message, protocol=5, buffer_callback=arrays.append)
         parts = [memoryview(pickled), *(array.raw() for array in arrays)]
         header = [len(parts), *(len(part) for part in parts)]
-        self._socket.sendall(b"".join(SIZE.pack(number) for number in header))
-        for part in parts:
-            self._socket.sendall(part)
+        with self._sending:
+            self._socket.sendall(b"".join(SIZE.pack(number) for number in header))
+            for part in parts:
+                self._socket.sendall(part)
 
     def receive(self) -> Any:
         """Wait for an object; ``EOFError`` if the other end is closed."""
@@ -55,6 +57,10 @@ class Channel:
         sizes = [size for (size,) in SIZE.iter_unpack(self._read(count * SIZE.size))]
         pickled, *arrays = [self._read(size) for size in sizes]
         return pickle.loads(pickled, buffers=arrays)
+
+    def limit_waiting(self, timeout_seconds: float) -> None:
+        """Let ``send`` and ``receive`` raise ``TimeoutError`` if the other end stops in the middle of a message."""
+        self._socket.settimeout(timeout_seconds)
 
     def poll(self, timeout_seconds: float | None) -> bool:
         """Wait until something arrives or the other end closes; return False if neither happens in time."""

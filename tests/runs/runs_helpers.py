@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -11,10 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
+import pytest
 
 from wordprob import runs
+from wordprob.cli import main
 
 TEXTS = (
     "She saw the mark.",
@@ -24,6 +29,7 @@ TEXTS = (
     "the mark saw the mark",
     "saw She saw the marker",
 )
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, which only Linux has")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 TIMEOUT_SECONDS = 300
 """Far more than anything here takes, on any machine: what is waited for longer will never come."""
@@ -50,7 +56,7 @@ def real_corpus(path: Path, text: Path, count: int) -> Path:
 def finished_files(folder: Path) -> dict[str, bytes]:
     """Return the files of the finished shards of a run, by name."""
     contents = {}
-    for mark in sorted((folder / "done").glob("*.json")):
+    for mark in sorted((folder / "done").glob("[0-9]*.json")):
         for name in json.loads(mark.read_text())["files"]:
             contents[name] = (folder / name).read_bytes()
     return contents
@@ -72,6 +78,22 @@ def assert_same_run(folder: Path, reference: Path) -> None:
     assert len(text_ids) == len(set(text_ids)) == records
     pd.testing.assert_frame_equal(read_shards(folder), read_shards(reference), check_exact=True)
     assert not list(folder.rglob("*.part")), "a half-written file is left"
+
+
+def call_command(*arguments: object) -> tuple[int, str, str]:
+    """Call the command line through its real entry point; return the exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["wordprob", *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 # --- runs in processes of their own ----------------------------------------------------------------------------------
@@ -150,6 +172,8 @@ def kill_and_resume(
         if _kill_after_shards(process, folder, shards_until_kill, rng):
             killed += 1
         if (folder / "manifest.json").exists() and runs.status(folder).complete:
+            assert finished_files(folder) == finished_files(reference)
+            runs.resume(folder)  # it may have been killed after its last shard, before it had collected the errors
             assert_same_run(folder, reference)
             folder = home / f"out after {killed} kills"
     begun = (folder / "manifest.json").exists()
@@ -207,6 +231,42 @@ def encode(self, texts, original=exact.ToyTokenizer.encode):
 exact.ToyTokenizer.encode = encode
 """
 """A tokeniser that waits at the word hold until the file HOLD_UNTIL exists, so that a run cannot end before."""
+
+
+BROKEN_DEVICE = """
+import os
+import wordprob.models.exact as exact
+
+broken = False
+
+def encode(self, texts, original=exact.ToyTokenizer.encode):
+    global broken
+    if any("fault" in text for text in texts) and not os.path.exists(os.environ["FAULT_ONCE"]):
+        open(os.environ["FAULT_ONCE"], "w").close()
+        broken = True
+    if broken:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+    return original(self, texts)
+
+exact.ToyTokenizer.encode = encode
+"""
+"""A device that fails at the word fault, once, and then for every text of the same process, as a GPU does."""
+
+HANG = """
+import os, threading
+import wordprob.models.exact as exact
+
+def encode(self, texts, original=exact.ToyTokenizer.encode):
+    marker = os.environ.get("HANG_ONCE")
+    if any("hang" in text for text in texts) and not (marker and os.path.exists(marker)):
+        if marker:
+            open(marker, "w").close()
+        threading.Event().wait()
+    return original(self, texts)
+
+exact.ToyTokenizer.encode = encode
+"""
+"""A tokeniser that waits for ever at the word hang; only once if HANG_ONCE names a file."""
 
 
 def at_startup(folder: Path, code: str) -> Path:

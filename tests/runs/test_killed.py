@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import pytest
 from runs_helpers import (
@@ -18,6 +17,7 @@ from runs_helpers import (
     finish_run,
     is_alive,
     kill_and_resume,
+    needs_proc,
     start_run,
     toy_corpus,
     wait_until,
@@ -28,7 +28,6 @@ from wordprob import runs
 TOY = ("--model", "exact:bow", "--threads", 1, "--shard-texts", 10)
 SETTINGS = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
 TWO_WORKERS = ("--workers", 2)
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, which only Linux has")
 
 
 @pytest.fixture(scope="module")
@@ -155,5 +154,6 @@ def test_a_run_whose_workers_all_die_stops(poison, tmp_path):
     arguments = (tmp_path / "corpus.txt", *TOY[:-1], 1, *TWO_WORKERS, "-o", tmp_path / "out")
     code, stderr = finish_run(*arguments, startup=poison)
     assert code == 1
-    assert "one worker after the other ends, the last was killed (signal 9)" in stderr
+    assert "one worker after the other fails, and the run cannot continue" in stderr
+    assert "The last time, its worker was killed (signal 9)" in stderr
     assert runs.status(tmp_path / "out").done == 0

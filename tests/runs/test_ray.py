@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
+import signal
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from runs_helpers import (
+    HANG,
+    HOLD,
     POISON,
     TIMEOUT_SECONDS,
     assert_same_run,
     at_startup,
+    children,
+    done_count,
     finish_run,
     kill_and_resume,
+    needs_proc,
     real_corpus,
+    start_run,
     toy_corpus,
+    wait_until,
 )
 
 from conftest import shared
 from wordprob import runs
-from wordprob.errors import OptionError
+from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import ray as ray_executor
 
 pytest.importorskip("ray", reason="needs ray: pip install 'wordprob[ray]'")
@@ -114,6 +126,97 @@ def test_a_node_is_removed(corpus, reference, tmp_path, monkeypatch):
         cluster.shutdown()
 
 
+# --- a run that waits in the middle ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held_run(corpus, tmp_path, monkeypatch):
+    """A run on Ray, some shards done, that does not end by itself."""
+    monkeypatch.setenv("HOLD_UNTIL", str(tmp_path / "released"))
+    lines = corpus.read_text().split("\n")
+    lines[700] = "She saw the hold"
+    (tmp_path / "held.txt").write_text("\n".join(lines))
+    command = (tmp_path / "held.txt", *TOY, *RAY, "--shard-texts", 60, "-o", tmp_path / "out")
+    process = start_run(*command, startup=at_startup(tmp_path / "startup", HOLD))
+    wait_until(lambda: process.poll() is not None or done_count(tmp_path / "out") >= 2)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@needs_proc
+def test_ray_listens_to_this_machine_only_and_ends_cleanly(held_run, tmp_path):
+    listening = listening_addresses(descendants(held_run.pid))
+    assert len(listening) > 3, "Ray has started"
+    assert {address for address in listening if not address.is_loopback} == set()
+    held_run.send_signal(signal.SIGTERM)
+    _, stderr = held_run.communicate(timeout=TIMEOUT_SECONDS)
+    assert held_run.returncode == 130, stderr.decode()
+    assert b"finished shards are kept. Resume with: wordprob run --resume" in stderr
+    assert b"Traceback" not in stderr
+    assert 2 <= runs.status(tmp_path / "out").done < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 4.0])
+def test_a_run_that_is_terminated_while_ray_starts(corpus, tmp_path, seconds):
+    process = start_run(corpus, *TOY, *RAY, "--shard-texts", 60, "-o", tmp_path / "out")
+    wait_until((tmp_path / "out/manifest.json").exists)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode in (0, 130), stderr.decode()
+    assert b"Traceback" not in stderr
+    assert runs.resume(tmp_path / "out").complete
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs(corpus, reference, tmp_path, monkeypatch):
+    monkeypatch.setenv("HANG_ONCE", str(tmp_path / "hung"))
+    lines = corpus.read_text().split("\n")
+    lines[700] = "She saw the hang"
+    (tmp_path / "hanging.txt").write_text("\n".join(lines))
+    command = (tmp_path / "hanging.txt", *TOY, *RAY, "--shard-texts", 60, "--worker-timeout", 5)
+    code, stderr = finish_run(*command, "-o", tmp_path / "out", startup=at_startup(tmp_path / "startup", HANG))
+    assert (tmp_path / "hung").exists()
+    assert code == 0, stderr
+    runs.run(tmp_path / "hanging.txt", tmp_path / "reference", model="exact:bow", threads=1, shard_texts=60)
+    assert_same_run(tmp_path / "out", tmp_path / "reference")
+
+
+def descendants(process):
+    """Return a process, and all that it has started, directly or not."""
+    try:
+        started = children(process)
+    except OSError:
+        return [process]
+    return [process, *(pid for child in started for pid in descendants(child))]
+
+
+def listening_addresses(processes):
+    """Return the addresses at which processes wait for connections."""
+    sockets = set()
+    for process in processes:
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(str(descriptor.readlink()))
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                found.append(parse_address(local.split(":")[0]))
+    return found
+
+
+def parse_address(hexadecimal):
+    """Return an address as /proc writes it: words of four bytes, each in the order of the processor."""
+    data = bytes.fromhex(hexadecimal)
+    words = [data[n : n + 4] for n in range(0, len(data), 4)]
+    address = ipaddress.ip_address(b"".join(word[::-1] if sys.byteorder == "little" else word for word in words))
+    return getattr(address, "ipv4_mapped", None) or address
+
+
 def test_more_than_the_cluster_has(corpus, tmp_path, monkeypatch):
     monkeypatch.setitem(ray_executor.INIT_OPTIONS, "object_store_memory", 100 << 20)
     with pytest.raises(
@@ -125,6 +228,17 @@ def test_more_than_the_cluster_has(corpus, tmp_path, monkeypatch):
 def test_no_cluster_at_the_address(corpus, tmp_path):
     with pytest.raises(OptionError, match="no Ray cluster answers at '127.0.0.1:1'"):
         runs.run(corpus, tmp_path / "out", model="exact:bow", engine="ray", ray_address="127.0.0.1:1", threads=1)
+
+
+def test_ray_cannot_be_started(corpus, tmp_path, monkeypatch):
+    import ray
+
+    def fail(**_):
+        raise Exception("The current node timed out during startup.\nMore about it")  # as Ray does
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(ModelError, match=r"Ray could not be started: The current node timed out during startup\. Look"):
+        runs.run(corpus, tmp_path / "out", model="exact:bow", engine="ray", threads=1)
 
 
 def test_ray_is_not_installed(corpus, tmp_path, monkeypatch):

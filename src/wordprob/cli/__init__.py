@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),
     "run": ("wordprob.cli.run:run", "Score a whole corpus; an interrupted run can be resumed."),
     "status": ("wordprob.cli.status:status", "Show how far a run is."),
+    "verify": ("wordprob.cli.verify:verify", "Check that a run's folder is what was written into it."),
     "merge": ("wordprob.cli.merge:merge", "Merge the shards of a run into one table."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Test whether surprisal predicts reading times."),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Test whether surprisal predicts word lengths."),

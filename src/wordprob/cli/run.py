@@ -13,12 +13,15 @@ import click
 
 from wordprob import runs
 from wordprob.cli.options import model_options, options_of, scoring_options
+from wordprob.cli.output import warn
 from wordprob.cli.status import describe
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.runs import CorpusOptions, Execution, RunProgress, RunSettings
 
 LOG_INTERVAL_SECONDS = 30.0
 INTERRUPTED_EXIT_CODE = 130
+INCOMPLETE_EXIT_CODE = 3
+"""All that could be read was scored, but an input could not be read to its end."""
 
 
 @click.command()
@@ -42,8 +45,8 @@ def run(
 
     INPUTS are files (.txt with a text on each line, .jsonl, .csv, .tsv, .parquet; .gz, .bz2, .xz and .zst too),
     folders, globs, or hf:NAME[:CONFIG][:SPLIT]. The same command again, or --resume, continues a run that stopped,
-    for whatever reason. A text that cannot be scored is listed in errors.jsonl, and the rest is scored. Words are
-    found by a rule; --words list:FILE is for wordprob score.
+    for whatever reason. A text that cannot be scored is listed in errors.jsonl, and the rest is scored; if a file
+    cannot be read to its end, the exit code is 3. Words are found by a rule; --words list:FILE is for wordprob score.
 
     \b
     Examples:
@@ -51,6 +54,7 @@ def run(
       wordprob run corpus -o out --model pythia-410m --engine ray --workers 8 --gpus-per-worker 1
       wordprob status out
       wordprob run --resume out
+      wordprob run --resume out --retry-errors
       wordprob merge out -o all.parquet
     """
     _check_arguments(inputs, output, resumed)
@@ -72,6 +76,8 @@ def run(
     click.echo(describe(status), err=True)
     if status.failed:
         sys.exit(1)
+    if status.damaged_inputs:
+        sys.exit(INCOMPLETE_EXIT_CODE)
 
 
 def _check_arguments(inputs: tuple[str, ...], output: Path | None, resumed: Path | None) -> None:
@@ -107,11 +113,14 @@ def _display() -> Iterator[Callable[[RunProgress], None]]:
     if not sys.stderr.isatty():
         yield _Log()
         return
+    notes = _Notes()
     from tqdm import tqdm
 
     with tqdm(unit="text", leave=False, dynamic_ncols=True) as bar:
 
         def show(progress: RunProgress) -> None:
+            with bar.external_write_mode():
+                notes.show(progress)
             if progress.of and bar.total is None:
                 bar.reset(progress.of)
                 bar.initial = progress.records
@@ -121,13 +130,27 @@ def _display() -> Iterator[Callable[[RunProgress], None]]:
         yield show
 
 
+class _Notes:
+    """Prints what the user should know about the inputs, once."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, progress: RunProgress) -> None:
+        if not self._shown:
+            warn(progress.notes)
+        self._shown = self._shown or bool(progress.notes)
+
+
 class _Log:
     """Writes a line to standard error when a run begins, now and then, and when it ends."""
 
     def __init__(self) -> None:
         self._next_line = 0.0
+        self._notes = _Notes()
 
     def __call__(self, progress: RunProgress) -> None:
+        self._notes.show(progress)
         ended = bool(progress.of) and progress.shards + progress.failed == progress.of_shards
         if time.monotonic() < self._next_line and not ended:
             return

@@ -52,6 +52,11 @@ def describe(status: Status) -> str:
     if not_scorable:
         counts = ", ".join(f"{count:,} {problem}" for problem, count in status.errors.items())
         lines.append(f"not scored {counts}: {_errors_path(status)}")
+    for name, reason in list(status.damaged_inputs.items())[:MAX_FAILURES_SHOWN]:
+        lines.append(f"damaged    {name}: {reason}")
+    if status.texts_with_repeated_ids:
+        examples = ", ".join(status.repeated_ids)
+        lines.append(f"ids        {status.texts_with_repeated_ids:,} texts share their id with another: {examples}")
     for shard, reason in list(status.failed.items())[:MAX_FAILURES_SHOWN]:
         lines.append(f"failed     shard {shard}: {reason}")
     return "\n".join(lines)
@@ -66,6 +71,8 @@ def _errors_path(status: Status) -> Path:
 def _condition(status: Status) -> str:
     if status.running is not None:
         return f"running (process {status.running['pid']} on {status.running['host']} since {status.running['since']})"
+    if status.complete and status.damaged_inputs:
+        return "all that could be read is scored, but not every input could be read to its end"
     if status.complete:
         return "complete"
     return f"stopped; resume it with wordprob run --resume {status.folder}"

@@ -9,6 +9,7 @@ from wordprob.runs.progress import RunProgress
 from wordprob.runs.runner import resume, run
 from wordprob.runs.settings import CorpusOptions, Execution, RunSettings
 from wordprob.runs.status import Status, status
+from wordprob.runs.verification import Verification, verify
 
 Progress = RunProgress
 """The shorter name of :class:`RunProgress`."""
@@ -24,6 +25,7 @@ __all__ = [
     "RunSettings",
     "Settings",
     "Status",
+    "Verification",
     "finished",
     "is_run",
     "merge",
@@ -31,4 +33,5 @@ __all__ = [
     "run",
     "status",
     "types",
+    "verify",
 ]

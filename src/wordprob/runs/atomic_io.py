@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
+import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wordprob.errors import OutputError
+from wordprob.errors import InputError, OutputError
 
 PARTIAL_SUFFIX = ".part"
 LOCK_NAME = ".lock"
+LOCK_FILE_NAME = re.compile(re.escape(LOCK_NAME) + r"\.(?P<host>.+)\.(?P<pid>\d+)")
+"""The name of a lock file on a file system without locks."""
+LOCK_PROGRAM = "wordprob"
+"""What the lock file names as the program that made it, so that another program's file is told apart."""
+CHECKSUM = "sha256"
+"""The key of a JSON file under which it has the checksum of everything else in it."""
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 NO_LOCKS_ERRORS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 LOCK_ATTEMPTS = 5
@@ -23,14 +31,14 @@ LOCK_RETRY_SECONDS = 0.1
 LOCK_MAX_BYTES = 4096
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file beside its place, sync it and rename it; :func:`sync_directories` then makes the rename last."""
     partial = path.with_name(path.name + PARTIAL_SUFFIX)
-    with _explained_errors(path):
+    with explained_errors(path):
         try:
             # The order matters: a rename before the sync could leave an empty file under the final name after a crash.
             with partial.open("wb") as file:
-                file.write(data)
+                file.writelines(chunks)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(path)
@@ -41,10 +49,12 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _explained_errors(path: Path) -> Iterator[None]:
+def explained_errors(path: Path) -> Iterator[None]:
     """Turn an error of the system into one that says what it means for a run."""
     try:
         yield
+    except OutputError:
+        raise
     except OSError as error:
         is_full = error.errno in DISK_FULL_ERRORS
         advice = " What is finished is safe; make room, then resume the run." if is_full else ""
@@ -54,7 +64,7 @@ def _explained_errors(path: Path) -> Iterator[None]:
 def sync_directories(*directories: Path) -> None:
     """Make the renames inside directories last through a crash."""
     for directory in directories:
-        with _explained_errors(directory):
+        with explained_errors(directory):
             descriptor = os.open(directory, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -65,21 +75,39 @@ def sync_directories(*directories: Path) -> None:
                 os.close(descriptor)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON durably: file and directory are synced."""
-    write_durably(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+# --- JSON with a checksum --------------------------------------------------------------------------------------------
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object durably, with a checksum of its content: file and directory are synced."""
+    text = json.dumps({**value, CHECKSUM: _checksum(value)}, indent=1, ensure_ascii=False) + "\n"
+    write_durably(path, [text.encode()])
     sync_directories(path.parent)
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON."""
-    return json.loads(path.read_text(encoding="utf-8"))
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, without its checksum; raise :class:`InputError` if it is not what was written.
+
+    A file without a checksum, as earlier versions wrote it, is taken as it is.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON ({error}).") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it holds no JSON object.")
+    written = value.pop(CHECKSUM, None)
+    if written is not None and written != _checksum(value):
+        raise InputError(f"{path} is damaged: its content does not have the checksum it was written with.")
+    return value
 
 
-def remove_partial_files(directory: Path) -> None:
-    """Remove the files that a killed run had not finished writing."""
-    for path in directory.rglob(f"*{PARTIAL_SUFFIX}"):
-        path.unlink()
+def _checksum(value: Mapping[str, Any]) -> str:
+    """Return a hash of a JSON object that does not depend on how it is laid out."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 # --- the lock --------------------------------------------------------------------------------------------------------
@@ -97,10 +125,12 @@ def locked(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{directory} cannot be written: {error.strerror}. Choose another folder.") from error
     try:
-        if not _acquire_with_retries(descriptor):
-            _acquire_by_file(directory)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(_this_process()).encode())
+        with explained_errors(directory / LOCK_NAME):
+            if not _acquire_with_retries(descriptor):
+                _acquire_by_file(directory)
+            # Never empty in between: by its content the lock file is recognised as ours.
+            written = os.pwrite(descriptor, json.dumps(_this_process()).encode(), 0)
+            os.ftruncate(descriptor, written)
         yield
     finally:
         os.close(descriptor)
@@ -148,16 +178,31 @@ def lock_holder(directory: Path) -> dict[str, Any] | None:
     return None
 
 
+def is_own_lock(path: Path) -> bool:
+    """Return True for a lock file that a run made; one that is empty was made by a run that was killed at once."""
+    try:
+        data = path.read_bytes() if path.is_file() else b"?"
+    except OSError:
+        return False
+    return not data or _parse_holder(data)["program"] == LOCK_PROGRAM
+
+
 def _this_process() -> dict[str, Any]:
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    return {
+        "program": LOCK_PROGRAM,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
 
 
 def _parse_holder(data: bytes) -> dict[str, Any]:
-    unknown = {"pid": "?", "host": "?", "since": "?"}
+    unknown = {"program": "?", "pid": "?", "host": "?", "since": "?"}
     try:
-        return {**unknown, **json.loads(data)}
+        holder = json.loads(data)
     except ValueError:  # its process has the lock, but has not written its name yet
         return unknown
+    return {**unknown, **holder} if isinstance(holder, dict) else unknown
 
 
 def _held_error(holder: dict[str, Any]) -> OutputError:
@@ -175,10 +220,11 @@ def _acquire_by_file(directory: Path) -> None:
     """Create this process's lock file; raise if there is one of another process that may still run."""
     own = _own_lock_file(directory)
     own.touch()  # before looking for others, so that of two processes at least one sees the other
-    for path in directory.glob(f"{LOCK_NAME}.*"):
-        host, _, pid = path.name.removeprefix(f"{LOCK_NAME}.").rpartition(".")
-        if path == own:
+    for path in directory.iterdir():
+        name = LOCK_FILE_NAME.fullmatch(path.name)
+        if path == own or name is None:
             continue
+        host, pid = name["host"], name["pid"]
         if host == socket.gethostname() and not Path(f"/proc/{pid}").exists():
             path.unlink(missing_ok=True)
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import time
@@ -14,14 +13,15 @@ from typing import Any
 
 from wordprob._version import __version__
 from wordprob.cache import sha256
-from wordprob.errors import InputError
+from wordprob.errors import InputError, listing
 from wordprob.models.fingerprints import changed_files
 from wordprob.models.registry import commit, describe
+from wordprob.runs.repeated_ids import IdHashes, RepeatedIds, find_repeated_ids
+from wordprob.runs.run_directory import MANIFEST_FORMAT
 from wordprob.runs.settings import RunSettings
-from wordprob.runs.shards import Shard, cut_into_shards
+from wordprob.runs.shards import Shard, cut_into_shards, plan_checksum
 from wordprob.sources import Record, Source
 
-MANIFEST_FORMAT = 1
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "ray", "datasets")
 RECORDS_BETWEEN_CALLBACKS = 10_000
 MAX_CHANGES_SHOWN = 20
@@ -39,13 +39,13 @@ def plan_run(
     on_records_read
         Called now and then with the number of records read so far.
     """
-    counter = _TextCounter(on_records_read)
+    counter = _TextCounter(settings.corpus.id_column is not None, on_records_read)
     shards = list(cut_into_shards(sources, settings, counter.add))
     if not counter.texts:
         names = ", ".join(source.path for source in sources[:3])
         reason = f" The first record: {counter.first_problem}" if counter.first_problem else ""
         raise InputError(f"there is no text in {names}.{reason}")
-    plan = "".join(shard.as_line() for shard in shards)
+    repeated_ids = find_repeated_ids(counter.ids, sources, settings.read_options)
     return shards, {
         "format": MANIFEST_FORMAT,
         "wordprob": __version__,
@@ -57,29 +57,60 @@ def plan_run(
             "shards": len(shards),
             "records": sum(shard.records for shard in shards),
             "characters": sum(shard.characters for shard in shards),
-            "sha256": hashlib.sha256(plan.encode()).hexdigest(),
+            "sha256": plan_checksum(shards),
         },
+        "damaged_inputs": counter.damaged_inputs,
+        "repeated_ids": repeated_ids._asdict(),
         "versions": package_versions(),
     }
 
 
 class _TextCounter:
-    """Counts the records that hold text, and keeps the first problem."""
+    """Counts the records that hold text, and keeps what the user must know about the others."""
 
-    def __init__(self, on_records_read: Callable[[int], None] | None) -> None:
+    def __init__(self, has_own_ids: bool, on_records_read: Callable[[int], None] | None) -> None:
+        self._has_own_ids = has_own_ids
         self._on_records_read = on_records_read
         self._records = 0
+        self.ids = IdHashes()
         self.texts = 0
         self.first_problem = ""
+        self.damaged_inputs: dict[str, str] = {}
+        """Why files could not be read to their ends, by name."""
 
     def add(self, record: Record) -> None:
         self._records += 1
         if self._on_records_read is not None and self._records % RECORDS_BETWEEN_CALLBACKS == 0:
             self._on_records_read(self._records)
+        if self._has_own_ids:  # others are made of file and number, and differ
+            self.ids.add(record.id)
         if not record.problem and record.text.strip():
             self.texts += 1
         if record.problem and not self.first_problem:
             self.first_problem = f"{record.id}: {record.reason}."
+        if record.problem == "file":
+            self.damaged_inputs[record.source] = f"{record.reason} ({record.number - 1} records were read before)"
+
+
+def damaged_inputs(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return why inputs could not be read to their ends, by name."""
+    return dict(manifest.get("damaged_inputs", {}))
+
+
+def repeated_ids(manifest: Mapping[str, Any]) -> RepeatedIds:
+    """Return which ids several texts have."""
+    return RepeatedIds(**manifest.get("repeated_ids", {}))
+
+
+def notes(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what the user should know about the inputs, in words."""
+    found = [
+        f"{name}: {reason}; what comes after is not in the run" for name, reason in damaged_inputs(manifest).items()
+    ]
+    ids = repeated_ids(manifest)
+    if ids.texts:
+        found.append(f"{ids.texts} texts share their id with another: {listing(ids.examples)}")
+    return found
 
 
 def package_versions() -> dict[str, str]:

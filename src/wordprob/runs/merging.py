@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OptionError
-from wordprob.runs.run_directory import RunDirectory, sha256
+from wordprob.runs.run_directory import RunDirectory
 from wordprob.tables.files import check_output, sidecar, write_whole
 from wordprob.tables.schema import UNITS
 
@@ -29,7 +29,7 @@ def is_run(path: str | Path) -> bool:
 
 
 def finished(output: str | Path, kind: str = "words", partial: bool = False) -> list[Path]:
-    """Return the finished Parquet files of a run, in order.
+    """Return the finished Parquet files of a run, in order; raise if one is not what was written.
 
     Parameters
     ----------
@@ -40,7 +40,11 @@ def finished(output: str | Path, kind: str = "words", partial: bool = False) -> 
     partial
         Return the files of the shards that are done, though the run is not complete.
     """
-    return [path for path, _ in _finished_files(RunDirectory(output), kind, partial)]
+    directory = RunDirectory(output)
+    files = _finished_files(directory, kind, partial)
+    for path, digest in files:
+        directory.checked_bytes(path, digest)
+    return [path for path, _ in files]
 
 
 def merge(
@@ -136,10 +140,7 @@ def _read_checked(directory: RunDirectory, path: Path, digest: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    data = path.read_bytes()
-    if sha256(data) != digest:
-        mark = directory.mark_path(path.stem)
-        raise InputError(f"{path} is damaged. Delete {mark}, then resume the run in {directory.path}.")
+    data = directory.checked_bytes(path, digest)
     return pq.read_table(pa.BufferReader(data)).replace_schema_metadata(None)
 
 

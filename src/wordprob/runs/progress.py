@@ -26,6 +26,8 @@ class RunProgress:
         Words scored since this start, and the time since then.
     shown
         Texts done, those of the unfinished shard included.
+    notes
+        What the user should know from the start: inputs that are damaged, ids that are repeated.
     """
 
     records: int
@@ -38,6 +40,7 @@ class RunProgress:
     new_words: int = 0
     seconds: float = 0.0
     shown: int = 0
+    notes: Sequence[str] = ()
 
     @classmethod
     def planning(cls, records_read: int) -> RunProgress:
@@ -68,10 +71,16 @@ class ProgressTracker:
         The marks of the shards that were done before this start.
     callback
         Called whenever there is progress.
+    notes
+        What the user should know from the start.
     """
 
     def __init__(
-        self, shards: Sequence[Shard], done_marks: Iterable[Mapping[str, Any]], callback: RunCallback | None
+        self,
+        shards: Sequence[Shard],
+        done_marks: Iterable[Mapping[str, Any]],
+        callback: RunCallback | None,
+        notes: Sequence[str] = (),
     ) -> None:
         marks = list(done_marks)
         self._callback = callback
@@ -83,6 +92,7 @@ class ProgressTracker:
             of_shards=len(shards),
             words=sum(mark["words"] for mark in marks),
             errors=sum(sum(mark["errors"].values()) for mark in marks),
+            notes=notes,
         )
         self.texts_done(0)
 

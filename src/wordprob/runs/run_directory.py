@@ -12,12 +12,16 @@
     scored_with.json        model, device and number format that scored the shards
     errors.jsonl            all errors, in order; written anew whenever a run ends
 
-A file is written beside its place, synced and renamed; a shard without its mark in ``done`` counts as missing.
+A file is written beside its place, synced and renamed; a shard without its mark in ``done`` counts as missing, and so
+does one whose mark cannot be read. JSON files hold a checksum of themselves, the manifest that of the plan, and a mark
+those of its shard's files. Files with other names are the user's, and are never touched.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OutputError
 from wordprob.runs.atomic_io import (
+    LOCK_FILE_NAME,
     LOCK_NAME,
     PARTIAL_SUFFIX,
+    explained_errors,
+    is_own_lock,
     read_json,
-    remove_partial_files,
     sync_directories,
     write_durably,
     write_json,
@@ -46,6 +52,15 @@ SHARD_FILES = {"words": ".parquet", "texts": ".parquet", "errors": ".jsonl"}
 """The kinds of files that a shard may have, and their endings."""
 DONE = "done"
 FAILED = "failed"
+ENDINGS = {**SHARD_FILES, DONE: ".json", FAILED: ".json"}
+"""The folders of a run, and how the names of their files end."""
+SHARD_NAME = re.compile(r"\d{6,}")
+MANIFEST_FORMAT = 1
+MANIFEST_KEYS = frozenset({"format", "wordprob", "settings", "model", "inputs", "plan"})
+COUNTS = frozenset({"records", "texts", "words", "tokens", "without_value", "measured_words", "log_prob_words"})
+MARK_KEYS = {DONE: COUNTS | {"shard", "key", "errors", "files"}, FAILED: frozenset({"shard", "reason"})}
+"""What a mark must have."""
+BEGIN_ANEW = "Restore it from a copy, or begin a new run in another folder."
 VERSIONS = ("torch", "transformers")
 """Metadata that may change while a run is under way."""
 
@@ -80,43 +95,114 @@ class RunDirectory:
         return self
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest."""
-        return dict(read_json(self.path / MANIFEST))
+        """Return the manifest; raise if it is damaged, or that of another program."""
+        path = self.path / MANIFEST
+        try:
+            manifest = read_json(path)
+        except InputError as error:
+            raise InputError(f"{error} {BEGIN_ANEW}") from error
+        missing = sorted(MANIFEST_KEYS - set(manifest))
+        if missing:
+            raise InputError(f"{path} is not the manifest of a run: it has no '{missing[0]}'. Choose another folder.")
+        if manifest["format"] != MANIFEST_FORMAT:
+            raise InputError(
+                f"{path} has the format {manifest['format']}; this version of wordprob knows {MANIFEST_FORMAT}. It was "
+                f"written by wordprob {manifest['wordprob']}: use that version."
+            )
+        return manifest
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether there is a plan."""
+        return (self.path / PLAN).exists()
 
     def shards(self) -> list[Shard]:
-        """Return the plan."""
-        with (self.path / PLAN).open(encoding="utf-8") as lines:
-            return parse_plan(lines)
+        """Return the plan; raise if it is not the one that the manifest was written for."""
+        path = self.path / PLAN
+        advice = f"Delete it, then resume the run in {self.path}: the plan is made again from the inputs."
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}. {advice}") from error
+        if sha256(data) != self.manifest()["plan"]["sha256"]:
+            raise InputError(f"{path} is damaged: it does not have the SHA-256 in the manifest. {advice}")
+        return parse_plan(data.decode().splitlines())
 
     def done(self) -> dict[int, dict[str, Any]]:
-        """Return the marks of the shards whose files are all there, by number."""
-        return {mark["shard"]: mark for mark in self._marks(DONE) if self._has_files(mark)}
+        """Return the marks of the shards whose files are all there, by number; a mark that is unreadable is none."""
+        count = self.manifest()["plan"]["shards"]
+        return {shard: mark for shard, mark in self._marks(DONE) if shard < count and self._has_files(mark)}
 
     def failed(self) -> dict[int, str]:
         """Return the reasons of the shards that failed when they were last tried, by number."""
-        return {mark["shard"]: mark["reason"] for mark in self._marks(FAILED)}
+        return {shard: mark["reason"] for shard, mark in self._marks(FAILED)}
+
+    def mark_paths(self, kind: str = DONE) -> dict[int, Path]:
+        """Return the paths of marks, readable or not, by the number of the shard."""
+        folder = self.path / kind
+        paths = folder.iterdir() if folder.is_dir() else ()
+        marks = [path for path in paths if path.suffix == ".json" and SHARD_NAME.fullmatch(path.stem)]
+        return {int(path.stem): path for path in sorted(marks, key=lambda path: int(path.stem))}
+
+    def read_mark(self, path: Path) -> dict[str, Any]:
+        """Return a mark; raise if it is damaged, or that of another shard."""
+        mark = read_json(path)
+        missing = sorted(MARK_KEYS[path.parent.name] - set(mark))
+        if missing:
+            raise InputError(f"{path} is damaged: it has no '{missing[0]}'.")
+        if mark["shard"] != int(path.stem):
+            raise InputError(f"{path} is damaged: it is the mark of shard {mark['shard']}.")
+        return mark
 
     def files(self, kind: str, marks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, str]]:
         """Yield the files of a kind that these marks name, in order, each with its hash."""
         for mark in marks:
-            name = _file_name(kind, mark["shard"])
+            name = shard_file(kind, mark["shard"])
             if name in mark["files"]:
                 yield self.path / name, mark["files"][name]["sha256"]
+
+    def checked_bytes(self, path: Path, digest: str) -> bytes:
+        """Return the content of a shard's file; raise if it is not what was written."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+        if sha256(data) != digest:
+            mark = self.mark_path(path.stem)
+            raise InputError(f"{path} is damaged. Delete {mark}, then resume the run in {self.path}.")
+        return data
 
     def metadata(self) -> dict[str, str]:
         """Return what the shards were scored with; nothing before there are any."""
         path = self.path / SCORED_WITH
         if not path.is_file():
-            return {}
-        return {name: str(value) for name, value in read_json(path).items()}
+            return self._metadata_of_a_shard()
+        try:
+            return {name: str(value) for name, value in read_json(path).items()}
+        except InputError as error:
+            raise InputError(f"{error} Delete it: every shard in {self.path / 'words'} holds the same.") from error
+
+    def _metadata_of_a_shard(self) -> dict[str, str]:
+        """Return what the first finished shard with words was scored with."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for path, digest in self.files("words", self.done().values()):
+            schema = pq.read_schema(pa.BufferReader(self.checked_bytes(path, digest)))
+            return {name: str(value) for name, value in json.loads(schema.metadata[b"wordprob"]).items()}
+        return {}
 
     def mark_path(self, shard_name: str) -> Path:
         """Return the path of the mark that says that a shard is done."""
         return self.path / DONE / f"{shard_name}.json"
 
-    def _marks(self, kind: str) -> Iterator[dict[str, Any]]:
-        for path in sorted((self.path / kind).glob("*.json")):
-            yield read_json(path)
+    def _marks(self, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the marks that can be read, with the numbers of their shards."""
+        for shard, path in self.mark_paths(kind).items():
+            try:
+                yield shard, self.read_mark(path)
+            except InputError:
+                continue
 
     def _has_files(self, mark: Mapping[str, Any]) -> bool:
         for name, description in mark["files"].items():
@@ -138,32 +224,62 @@ class RunDirectory:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.path} cannot be made: {error.strerror}. Choose another folder.") from error
-        foreign = [path.name for path in self.path.iterdir() if not _may_precede_manifest(path.name)]
-        if foreign and not self.exists:
+        if self.exists:
+            self.manifest()  # raises if it is not that of a run
+            return
+        foreign = self._foreign_names()
+        if foreign:
             raise OutputError(f"{self.path} holds other files ({foreign[0]}, …); specify a new folder for the run.")
+
+    def _foreign_names(self) -> list[str]:
+        """Return the files, in a folder without a manifest, that are not those of a run that was killed early."""
+        own = {LOCK_NAME} if is_own_lock(self.path / LOCK_NAME) else set()
+        if own:
+            own |= {PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX}
+        names = sorted(path.name for path in self.path.iterdir())
+        return [name for name in names if name not in own and not LOCK_FILE_NAME.fullmatch(name)]
 
     def begin(self, plan: Sequence[Shard], manifest: Mapping[str, Any]) -> None:
         """Write plan and manifest.
 
         The manifest comes last: where it is, the plan is whole. A run that is killed before is planned again.
         """
-        write_durably(self.path / PLAN, "".join(shard.as_line() for shard in plan).encode())
+        self.write_plan(plan)
         write_json(self.path / MANIFEST, manifest)
+
+    def write_plan(self, plan: Sequence[Shard]) -> None:
+        """Write the plan."""
+        write_durably(self.path / PLAN, [shard.as_line().encode() for shard in plan])
 
     def open(self) -> None:
         """Make the folders for shards, and remove what a killed run left half-written."""
-        remove_partial_files(self.path)
-        for name in (*SHARD_FILES, DONE, FAILED):
-            (self.path / name).mkdir(exist_ok=True)
+        with explained_errors(self.path):
+            for name in ENDINGS:
+                (self.path / name).mkdir(exist_ok=True)
+            for path in self._partial_files():
+                path.unlink()
         sync_directories(self.path)
+
+    def _partial_files(self) -> Iterator[Path]:
+        """Yield the half-written files of a run; whatever has another name is not ours."""
+        for name in (MANIFEST, PLAN, ERRORS, SCORED_WITH):
+            partial = self.path / f"{name}{PARTIAL_SUFFIX}"
+            if partial.is_file():
+                yield partial
+        for folder, ending in ENDINGS.items():
+            for path in (self.path / folder).iterdir():
+                shard, _, rest = path.name.partition(".")
+                if SHARD_NAME.fullmatch(shard) and f".{rest}" == ending + PARTIAL_SUFFIX and path.is_file():
+                    yield path
 
     def add(self, result: ShardResult) -> None:
         """Put the files of a finished shard in place, then mark it done."""
         shard = result.summary["shard"]
         self._check_metadata(result.metadata)
-        files = {_file_name(kind, shard): data for kind, data in result.files.items()}
+        files = {shard_file(kind, shard): data for kind, data in result.files.items()}
+        self._remove_mark(shard)
         for name, data in files.items():
-            write_durably(self.path / name, data)
+            write_durably(self.path / name, [data])
         # The mark must not outlive files it names, so their renames are on the disk before it is written.
         sync_directories(*{(self.path / name).parent for name in files})
         described = {name: {"bytes": len(data), "sha256": sha256(data)} for name, data in files.items()}
@@ -171,20 +287,26 @@ class RunDirectory:
         # Only now: a shard that is killed in between is done and failed, and then `done` counts.
         (self.path / FAILED / f"{shard_name(shard)}.json").unlink(missing_ok=True)
 
+    def _remove_mark(self, shard: int) -> None:
+        """Remove the mark of a shard that is scored again: it must not stand beside files it does not describe."""
+        path = self.mark_path(shard_name(shard))
+        if path.exists():
+            with explained_errors(path):
+                path.unlink()
+            sync_directories(path.parent)
+
     def add_failure(self, shard: int, reason: str) -> None:
         """Write down that a shard failed."""
         write_json(self.path / FAILED / f"{shard_name(shard)}.json", {"shard": shard, "reason": reason})
 
     def collect_errors(self) -> None:
         """Make one file of all errors."""
-        from wordprob.tables.files import write_whole
+        write_durably(self.path / ERRORS, self.error_lines())
 
-        def write(partial: Path) -> None:
-            with partial.open("wb") as file:
-                for path, _ in self.files("errors", self._marks(DONE)):
-                    file.write(path.read_bytes())
-
-        write_whole(self.path / ERRORS, write)
+    def error_lines(self) -> Iterator[bytes]:
+        """Yield the errors of each finished shard, in order."""
+        for path, digest in self.files("errors", self.done().values()):
+            yield self.checked_bytes(path, digest)
 
     def _check_metadata(self, metadata: Mapping[str, str]) -> None:
         """Raise, unless this shard is scored with the same model, device and number format as those before."""
@@ -193,8 +315,8 @@ class RunDirectory:
         path = self.path / SCORED_WITH
         with self._metadata_lock:  # several threads write shards; the first of them writes this file
             if not path.is_file():
-                write_json(path, dict(metadata))
-        before = read_json(path)
+                write_json(path, self.metadata() or metadata)
+            before = self.metadata()
         changes = [
             f"{name}: {before.get(name)} before, {metadata.get(name)} now"
             for name in sorted({*before, *metadata} - set(VERSIONS))
@@ -218,10 +340,6 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _file_name(kind: str, shard: int) -> str:
+def shard_file(kind: str, shard: int) -> str:
+    """Return the path of a file of a shard, inside the run's folder."""
     return f"{kind}/{shard_name(shard)}{SHARD_FILES[kind]}"
-
-
-def _may_precede_manifest(name: str) -> bool:
-    """Return True for the files of a run that was killed before its manifest was written."""
-    return name == PLAN or name.startswith(LOCK_NAME) or name.endswith(PARTIAL_SUFFIX)

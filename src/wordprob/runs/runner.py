@@ -9,14 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from wordprob.errors import InputError, WordprobError
 from wordprob.runs.atomic_io import locked
 from wordprob.runs.executors import Executor, open_executor
-from wordprob.runs.manifest import check_unchanged, plan_run, sources_in
+from wordprob.runs.manifest import check_unchanged, notes, plan_run, sources_in
 from wordprob.runs.progress import ProgressTracker, RunCallback, RunProgress
 from wordprob.runs.run_directory import RunDirectory
 from wordprob.runs.scoring import RunWork, ShardOutcome
 from wordprob.runs.settings import Execution, RunSettings, default_threads, require_trust
-from wordprob.runs.shards import Shard
+from wordprob.runs.shards import Shard, cut_into_shards, plan_checksum
 from wordprob.runs.status import Status, status
 from wordprob.sources import Source, find
 
@@ -43,9 +44,9 @@ def run(
         Called with a :class:`RunProgress` whenever there is progress.
     **options
         How the run is executed, as in :class:`wordprob.runs.Execution`: ``engine``, ``workers``, ``gpus_per_worker``,
-        ``strict``, ``ray_address``, ``readers``; these may change from one start to the next. And the settings that
-        decide the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``, ``words``, ``unit``, ``extras``,
-        ``text_column``, …
+        ``strict``, ``retry_errors``, ``worker_timeout``, ``ray_address``, ``readers``; these may change from one start
+        to the next. And the settings that decide the numbers, as in :class:`wordprob.runs.RunSettings`: ``model``,
+        ``words``, ``unit``, ``extras``, ``text_column``, …
 
     Examples
     --------
@@ -133,17 +134,43 @@ def _begin(
 def _score_remaining(directory: RunDirectory, work: RunWork, executor: Executor, callback: RunCallback | None) -> None:
     """Score the shards that are not done, and put them into the folder."""
     directory.open()
-    shards = directory.shards()
-    done = directory.done()
+    shards = _plan(directory, work)
+    done = _finished_marks(directory, shards, work.execution.retry_errors)
+    failed = directory.failed()
     remaining = [shard for shard in shards if shard.shard not in done]
-    tracker = ProgressTracker(shards, done.values(), callback)
+    remaining.sort(key=lambda shard: shard.shard in failed)  # what failed before must not keep the rest from its turn
+    tracker = ProgressTracker(shards, done.values(), callback, notes(directory.manifest()))
     outcomes = _outcomes(executor, _pinned(work, directory), remaining, tracker)
     try:
         with contextlib.closing(outcomes):  # ends the workers, whatever happens here
             _write_all(directory, outcomes, tracker)
-    finally:
-        with contextlib.suppress(OSError):
             directory.collect_errors()
+    except BaseException:
+        with contextlib.suppress(WordprobError):  # the first error is the one to report
+            directory.collect_errors()
+        raise
+
+
+def _plan(directory: RunDirectory, work: RunWork) -> list[Shard]:
+    """Return the plan; one that was lost is made again, if the inputs still give the same."""
+    if not directory.has_plan:
+        shards = list(cut_into_shards(work.sources, work.settings))
+        if plan_checksum(shards) != directory.manifest()["plan"]["sha256"]:
+            raise InputError(
+                f"{directory.path} has no plan, and the inputs do not give the one that the run was begun with. "
+                "Restore the inputs, or begin a new run in another folder."
+            )
+        directory.write_plan(shards)
+    return directory.shards()
+
+
+def _finished_marks(directory: RunDirectory, shards: Sequence[Shard], retry_errors: bool) -> dict[int, dict[str, Any]]:
+    """Return the marks of the shards that need not be scored."""
+
+    def is_finished(mark: dict[str, Any]) -> bool:
+        return mark["key"] == shards[mark["shard"]].key and not (retry_errors and "scoring" in mark["errors"])
+
+    return {shard: mark for shard, mark in directory.done().items() if is_finished(mark)}
 
 
 def _pinned(work: RunWork, directory: RunDirectory) -> RunWork:

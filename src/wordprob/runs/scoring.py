@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wordprob.errors import InputError, WordprobError
+from wordprob.errors import InputError, UnsupportedError, WordprobError
 from wordprob.models.threads import limited_threads
 from wordprob.runs.progress import ShardCallback
 from wordprob.runs.settings import Execution, RunSettings
@@ -32,6 +33,16 @@ STRING_COLUMNS = frozenset({"text_id", "word", "note"})
 
 REASON_CHARACTERS = 300
 """The longest reason that is kept of an error."""
+
+DEVICE_FAULT = re.compile(
+    r"\b(?:CUDA|HIP|cuDNN|NCCL|MPS|Triton)\b.*\b(?:error|out of memory)|CUBLAS_STATUS|CUDNN_STATUS|"
+    r"out of memory|device-side assert",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How the message of an error reads that a device raised, and not a text."""
+
+PROBE_TEXT = "the"
+"""A text that every model can score; where it cannot be scored either, no other text is at fault."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +89,10 @@ class RecordProblem:
 
     kind: str
     reason: str
-    unexpected: bool = False
-    """Whether the scorer broke, rather than refused the text."""
+
+
+class MachineFaultError(Exception):
+    """A shard cannot be scored because of the machine, not of its texts; it may be tried again."""
 
 
 ProblemsByIndex = dict[int, RecordProblem]
@@ -101,6 +114,7 @@ class ShardScorer:
         except WordprobError as error:
             return ShardOutcome(shard.shard, fatal_error=error)
         except Exception as error:  # a shard may fail in any way; the others go on
+            self._scorer = None  # whatever broke, the next attempt begins with a model that is loaded anew
             return ShardOutcome(shard.shard, failure=_describe(error))
 
     def score(self, shard: Shard, on_texts_done: ShardCallback | None = None) -> ShardResult:
@@ -111,7 +125,6 @@ class ShardScorer:
         self._stop_if_strict(records, unreadable)
         readable = [index for index in range(len(records)) if index not in unreadable]
         tables, unscorable = self._score_records(records, readable, on_texts_done)
-        _check_not_all_broken(readable, unscorable)
         self._stop_if_strict(records, unscorable)
         errors = [_error_line(records[index], problem) for index, problem in sorted((unreadable | unscorable).items())]
         return make_result(shard, tables, errors, time.perf_counter() - start)
@@ -158,16 +171,27 @@ class ShardScorer:
         scorer = self._open_scorer()
         try:
             return [self._score_together(scorer, [records[index] for index in chosen], on_texts_done)], {}
-        except (MemoryError, OSError):  # the machine's fault, not the texts'
-            raise
         except Exception as error:  # a tokeniser may raise anything
+            if is_machine_fault(error):
+                raise
             if len(chosen) == 1:
-                unexpected = not isinstance(error, WordprobError)
-                return [], {chosen[0]: RecordProblem("scoring", _describe(error), unexpected)}
+                self._check_machine(scorer, error)
+                return [], {chosen[0]: RecordProblem("scoring", _describe(error))}
         middle = len(chosen) // 2
         first_tables, first_problems = self._score_records(records, chosen[:middle], None)
         second_tables, second_problems = self._score_records(records, chosen[middle:], None)
         return first_tables + second_tables, first_problems | second_problems
+
+    def _check_machine(self, scorer: Scorer, error: Exception) -> None:
+        """Raise if an error was not the fault of the text: a text that anything can score fails as well."""
+        if isinstance(error, InputError | UnsupportedError):  # the scorer refused this text
+            return
+        try:
+            self._score_together(scorer, [Record("probe", PROBE_TEXT, 1)], None)
+        except Exception as other:
+            raise MachineFaultError(
+                f"{_describe(error)}; another text ('{PROBE_TEXT}') cannot be scored either"
+            ) from other
 
     def _score_together(
         self, scorer: Scorer, records: Sequence[Record], on_texts_done: ShardCallback | None
@@ -189,18 +213,27 @@ class ShardScorer:
         return self._scorer
 
 
-def _check_not_all_broken(readable: Sequence[int], unscorable: ProblemsByIndex) -> None:
-    """Raise if no text could be scored and the scorer broke on several: that is a fault of the machine."""
-    broken = sum(problem.unexpected for problem in unscorable.values())
-    if broken > 1 and len(unscorable) == len(readable):
-        first = unscorable[readable[0]]
-        raise RuntimeError(f"none of its {len(readable)} texts can be scored: {first.reason}")
+def is_machine_fault(error: BaseException) -> bool:
+    """Return True for an error of memory, files or a device: the text is not at fault, and another attempt may succeed.
+
+    Examples
+    --------
+    >>> is_machine_fault(RuntimeError("CUDA error: an illegal memory access was encountered"))
+    True
+    >>> is_machine_fault(RuntimeError("cannot tokenise this"))
+    False
+    """
+    if isinstance(error, MemoryError | OSError):
+        return True
+    return isinstance(error, RuntimeError) and DEVICE_FAULT.search(str(error)) is not None
 
 
 def _describe(error: BaseException) -> str:
     """Return an error in one line; with its type, unless it is one of ours, which speak for themselves."""
     text = " ".join(str(error).split())[:REASON_CHARACTERS]
-    return text if isinstance(error, WordprobError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    return (
+        text if isinstance(error, WordprobError | MachineFaultError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
 
 
 def _error_line(record: Record, problem: RecordProblem) -> dict[str, Any]:

@@ -159,6 +159,10 @@ class Execution(Options):
         Stop at the first text that cannot be scored.
     ray_address
         A Ray cluster to join; without one, Ray starts on this machine, unless ``RAY_ADDRESS`` names a cluster.
+    retry_errors
+        Also score the finished shards again in which a text was refused by the tokeniser or the model.
+    worker_timeout
+        Seconds after which a worker process is replaced that neither finishes a text nor uses its processor.
     readers
         Processes of each worker that do everything except run the model, as for :meth:`wordprob.Scorer.score`.
     """
@@ -175,6 +179,12 @@ class Execution(Options):
         check="wordprob.runs.settings:check_gpus_per_worker",
     )
     strict: bool = option(False, "Stop at the first text that cannot be scored.")
+    retry_errors: bool = option(
+        False, "Score shards again in which the tokeniser or the model could not score a text (problem: scoring)."
+    )
+    worker_timeout: int = option(
+        600, "Replace a worker that gives no sign of work for so many seconds: it hangs.", minimum=1
+    )
     ray_address: str | None = option(None, "A Ray cluster to join, for example auto; otherwise Ray starts here.")
     readers: int | None = _option_of(ScoringOptions, "readers")
 

@@ -103,6 +103,14 @@ class _GrowingShard:
         return Shard(shard, self._source, self._number, self._offset, self.records, self.characters, key)
 
 
+def plan_checksum(shards: Iterable[Shard]) -> str:
+    """Return the SHA-256 of the lines of a plan."""
+    digest = hashlib.sha256()
+    for shard in shards:
+        digest.update(shard.as_line().encode())
+    return digest.hexdigest()
+
+
 def parse_plan(lines: Iterable[str]) -> list[Shard]:
     """Read shards back from their lines of JSON."""
     return [Shard(**json.loads(line)) for line in lines]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wordprob.runs.atomic_io import lock_holder
+from wordprob.runs.manifest import damaged_inputs, repeated_ids
 from wordprob.runs.run_directory import RunDirectory
 from wordprob.tables.schema import UNITS
 
@@ -30,6 +32,10 @@ class Status:
         Of all words of texts that have a probability; ``None`` before there are any.
     running
         The process that writes into the folder, if there is one: ``pid``, ``host``, ``since``.
+    damaged_inputs
+        Inputs that could not be read to their ends, with the reason, by name: what comes after is not in the run.
+    texts_with_repeated_ids, repeated_ids
+        How many texts share their id with another, and some of these ids.
     """
 
     folder: Path
@@ -45,6 +51,9 @@ class Status:
     tokens: int
     bits_per_word: float | None
     running: dict[str, Any] | None
+    damaged_inputs: dict[str, str] = field(default_factory=dict)
+    texts_with_repeated_ids: int = 0
+    repeated_ids: Sequence[str] = ()
 
     @property
     def complete(self) -> bool:
@@ -77,6 +86,7 @@ def status(output: str | Path) -> Status:
         totals.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
         measured_words += mark["measured_words"]
         log_prob += mark["log_prob_words"]
+    ids = repeated_ids(manifest)
     return Status(
         folder=directory.path,
         model=manifest["settings"]["model"],
@@ -91,4 +101,7 @@ def status(output: str | Path) -> Status:
         tokens=totals["tokens"],
         bits_per_word=-log_prob / measured_words / UNITS["bits"] if measured_words else None,
         running=lock_holder(directory.path),
+        damaged_inputs=damaged_inputs(manifest),
+        texts_with_repeated_ids=ids.texts,
+        repeated_ids=ids.examples,
     )

@@ -115,6 +115,9 @@ def _source_below(path: str, folder: str, whole_file: bool) -> Source:
     if path.startswith(HUB):
         return Source(path, path, "hub")
     name = Path(os.path.relpath(path, folder)).as_posix()
+    if not name.isprintable() and any("\udc80" <= character <= "\udcff" for character in name):
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        raise InputError(f"the name of '{shown}' is not UTF-8, so no text can be named after it. Rename the file.")
     return Source(name, path, kind_of(Path(path), whole_file))
 
 

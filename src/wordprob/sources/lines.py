@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import io
 import lzma
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -26,6 +26,9 @@ PIECE_BYTES = 1 << 20
 """How much of a line that is too long is read at a time; also what a line may have besides its text."""
 
 UNLIMITED = 1 << 60
+
+LETTERS = re.compile(rb'[^",;\t\r\n]+')
+"""What does not matter for where the cells and rows of a table end."""
 
 OPENERS: dict[str, Callable[..., Any]] = {"": Path.open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 """How to open a file, by the extension of its compression."""
@@ -91,28 +94,53 @@ def numbered_lines(source: Source, skip: int, offset: int, max_bytes: int) -> It
 
 
 class DecodedLines:
-    """Lines for the csv module that know their offset; bytes that are not UTF-8 become surrogates, found later."""
+    """Lines for the csv module that know their offset; bytes that are not UTF-8 become surrogates, found later.
+
+    A row that is too long is passed on without its letters: enough for the csv module to find where the row ends, and
+    not too much to be held in memory.
+    """
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self._file = file
         self._max_bytes = max_bytes
-        self._lines = raw_lines(file, 0, max_bytes)
+        self._row_bytes = 0
+        self._line = 0
         self.offset = 0
+        self.row_is_too_long = False
+        self.row_line = 1
+        """The number of the line on which the row begins; it is not known, and 0, after a ``seek``."""
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         is_first = self.offset == 0
-        line, self.offset = next(self._lines)
-        if line is None:
-            raise csv.Error("line too long")
+        line = b"".join(self._pieces())
+        if not line:
+            raise StopIteration
         if is_first:
             line = line.removeprefix(UTF8_MARK)
+        self._line += 1
         return line.decode("utf-8", "surrogateescape")
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the next line in pieces, of which those beyond the longest row have no letters."""
+        while piece := self._file.readline(PIECE_BYTES):
+            self.offset += len(piece)
+            self._row_bytes += len(piece)
+            self.row_is_too_long = self.row_is_too_long or self._row_bytes > self._max_bytes
+            yield LETTERS.sub(b"x", piece) if self.row_is_too_long else piece
+            if piece.endswith(b"\n"):
+                return
+
+    def begin_row(self) -> None:
+        """Take note that the next line begins a row."""
+        self._row_bytes = 0
+        self.row_is_too_long = False
+        self.row_line = self._line + 1 if self.row_line else 0
 
     def seek(self, offset: int) -> None:
         """Continue from a byte offset."""
         self._file.seek(offset)
         self.offset = offset
-        self._lines = raw_lines(self._file, offset, self._max_bytes)
+        self.row_line = 0

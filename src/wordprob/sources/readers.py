@@ -11,6 +11,8 @@ import lzma
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,24 @@ from wordprob.sources.lines import (
 )
 from wordprob.sources.records import ReadOptions, Record, record_from_bytes, record_from_row
 from wordprob.tables.formats.base import require_columns
-from wordprob.tables.formats.delimited import SEPARATORS, width_problem
+from wordprob.tables.formats.delimited import (
+    find_delimiter,
+    has_bare_quotes,
+    quotes_problem,
+    strict_reader,
+    width_problem,
+)
 from wordprob.tables.formats.encoding import UTF8_MARK, decode_record
 from wordprob.tables.formats.jsonlines import parse_object
 from wordprob.tables.formats.parquet import open_parquet
 
 BATCH_ROWS = 128
 """Rows of a Parquet file that are in memory at a time."""
+
+CARRIAGE_RETURN = (
+    "a carriage return that ends no line. If lines end with carriage returns alone, convert them: "
+    "tr '\\r' '\\n' < old.csv > new.csv"
+)
 
 RecordWithOffset = tuple[Record, int]
 """A record, and the byte at which the next one begins; 0 where there is no such byte."""
@@ -64,6 +77,8 @@ def read(source: Source, options: ReadOptions, skip: int = 0, offset: int = 0) -
     except PermissionError as error:
         raise InputError(f"{source.path} cannot be read: no permission.") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system failed, not the file
+            raise InputError(f"{source.path} cannot be read: {error.strerror}. Try again once it can.") from error
         # The file is damaged or breaks off. What comes before that was read; the last record says so.
         number += 1
         reason = f"the file cannot be read on: {error}"
@@ -162,38 +177,72 @@ class JsonLinesRecords(RecordReader):
 
 
 class DelimitedRecords(RecordReader):
-    """CSV or TSV with a header."""
+    """CSV or TSV with a header, by the same rules as a table that is read whole."""
 
     def records(self, skip: int, offset: int) -> Iterator[RecordWithOffset]:
         """Yield a record for each row; the header is read even where the rest is read from an offset."""
-        csv.field_size_limit(self.options.max_characters or UNLIMITED)
         with open_source(self.source) as file:
             lines = DecodedLines(file, longest_line(self.options, MAX_UTF8_BYTES))
-            rows = csv.reader(lines, delimiter=SEPARATORS[self.source.kind])
-            header = next(rows, [])
-            self.require_columns(header)
+            rows, header = self._open(lines)
             number = 0
             if offset and not self.source.compression:
                 lines.seek(offset)
                 number = skip
-            while True:
+            while (row := self._next_row(lines, rows)) is not None:
                 number += 1
-                try:
-                    record = self._record(number, header, next(rows))
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    reason = f"{error}; {self.options.too_long}, or look for a quotation mark that is not closed"
-                    record = self.problem(number, "too long", reason)
                 if number > skip:
-                    yield record, lines.offset
+                    yield self._record(number, header, row, lines.row_is_too_long), lines.offset
 
-    def _record(self, number: int, header: Sequence[str], row: Sequence[str]) -> Record:
+    def _open(self, lines: DecodedLines) -> tuple[Iterator[list[str]], list[str]]:
+        """Return the rows, and the header, which was read already."""
+        first_line = next(lines, "")
+        delimiter = find_delimiter(first_line, self.source.kind)
+        quoted = delimiter != "\t" or not _has_bare_quotes(self.source, self.options)
+        rows = strict_reader(chain([first_line], lines), delimiter, quoted)
+        header = self._parse(lines, rows) or []
+        self.require_columns(header)
+        return rows, header
+
+    def _next_row(self, lines: DecodedLines, rows: Iterator[list[str]]) -> list[str] | None:
+        lines.begin_row()
+        return self._parse(lines, rows)
+
+    def _parse(self, lines: DecodedLines, rows: Iterator[list[str]]) -> list[str] | None:
+        """Return the next row, None at the end; raise where quotation marks do not match: rows would be lost."""
+        try:
+            return next(rows, None)
+        except csv.Error as error:
+            place = f", line {lines.row_line}" if lines.row_line else ""
+            problem = CARRIAGE_RETURN if "new-line character" in str(error) else quotes_problem(error)
+            raise InputError(f"{self.source.path}{place}: {problem}") from None
+
+    def _record(self, number: int, header: Sequence[str], row: Sequence[str], is_too_long: bool) -> Record:
         if not row:
             return self.blank(number)
+        most = self.options.max_characters or UNLIMITED
+        if is_too_long or any(len(cell) > most for cell in row):
+            return self.problem(number, "too long", self.options.too_long)
         if len(row) != len(header):
             return self.problem(number, "format", width_problem(row, header))
         return self.from_row(number, dict(zip(header, row, strict=True)))
+
+
+def _has_bare_quotes(source: Source, options: ReadOptions) -> bool:
+    """Return True if the quotation marks of a TSV do not quote, which only the whole file can tell."""
+    stat = Path(source.path).stat()
+    return _has_bare_quotes_cached(source, options, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _has_bare_quotes_cached(source: Source, options: ReadOptions, _size: int, _modified: int) -> bool:
+    def read_lines() -> Iterator[str]:
+        with open_source(source) as file:
+            lines = DecodedLines(file, longest_line(options, MAX_UTF8_BYTES))
+            for line in lines:
+                lines.begin_row()
+                yield line
+
+    return has_bare_quotes(read_lines)
 
 
 class ParquetRecords(RecordReader):

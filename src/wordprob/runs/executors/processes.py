@@ -1,8 +1,9 @@
-"""Several processes on one machine, each with a model of its own; one that dies is replaced."""
+"""Several processes on one machine, each with a model of its own; one that dies, hangs or breaks is replaced."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from select import select
@@ -10,6 +11,7 @@ from select import select
 from wordprob.errors import ModelError, OptionError
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.runs.executors import MAX_ATTEMPTS
+from wordprob.runs.executors.heartbeat import START_SECONDS, SignOfWork, WorkMeter, interval_seconds, send_signs
 from wordprob.runs.progress import ShardCallback
 from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
@@ -57,17 +59,20 @@ class _ShardWorkerPool:
         self._busy: dict[int, _ShardWorker] = {}
         """By the descriptor of their channel, as ``select`` returns it."""
         self._attempts: Counter[int] = Counter()
-        self._deaths_in_a_row = 0
-        self._max_deaths_in_a_row = 2 * len(devices) + 2
+        self._failures_in_a_row = 0
+        self._max_failures_in_a_row = 2 * len(devices) + 2
 
     def outcomes(self) -> Iterator[ShardOutcome]:
         """Score all shards."""
         while self._queue or self._busy:
             self._assign_shards()
-            readable, _, _ = select(list(self._busy), [], [])
-            for descriptor in readable:
-                outcome = self._receive(self._busy.pop(descriptor))
-                if outcome is not None:
+            for descriptor in self._wait():
+                worker = self._busy[descriptor]
+                outcome = worker.outcome()
+                if outcome is None:  # only a sign of work
+                    continue
+                del self._busy[descriptor]
+                if self._is_final(worker, outcome):
                     yield outcome
 
     def stop(self) -> None:
@@ -90,28 +95,39 @@ class _ShardWorkerPool:
             return self._waiting.pop()
         return _ShardWorker(self._work, self._unstarted.popleft())
 
-    def _receive(self, worker: _ShardWorker) -> ShardOutcome | None:
-        """Receive an answer, or notice a death; return None if the shard is to be tried again."""
-        outcome = worker.answer()
-        if outcome is None:
-            outcome = self._replace(worker)
+    def _wait(self) -> list[int]:
+        """Wait a little; return the descriptors of the workers that have answered, died, or hang."""
+        interval = interval_seconds(self._work.execution.worker_timeout)
+        start = time.monotonic()
+        readable, _, _ = select(list(self._busy), [], [], interval)
+        # Not more than the interval: if this process was stopped for an hour, its workers were not silent for an hour.
+        waited = min(time.monotonic() - start, interval)
+        for descriptor, worker in self._busy.items():
+            worker.silent_seconds = 0.0 if descriptor in readable else worker.silent_seconds + waited
+        return [number for number, worker in self._busy.items() if number in readable or worker.hangs]
+
+    def _is_final(self, worker: _ShardWorker, outcome: ShardOutcome) -> bool:
+        """Decide what to do with a worker that has answered; return False if its shard is to be tried again."""
+        if outcome.failure:
+            self._replace(worker, outcome.failure)
         else:
             self._waiting.append(worker)
-            self._deaths_in_a_row = 0
+            self._failures_in_a_row = 0
         self._attempts[outcome.shard] += 1
         if not outcome.failure or self._attempts[outcome.shard] == MAX_ATTEMPTS:
-            return outcome
+            return True
         self._queue.append(worker.shard)
-        return None
+        return False
 
-    def _replace(self, worker: _ShardWorker) -> ShardOutcome:
-        """Make room for another worker in place of one that died; return the failure of its shard."""
-        how_it_ended = worker.process.join()
+    def _replace(self, worker: _ShardWorker, failure: str) -> None:
+        """Make room for a new worker in place of one that failed, in whatever way: a broken device stays broken."""
+        worker.process.kill()
         self._unstarted.append(worker.device)
-        self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > self._max_deaths_in_a_row:
-            raise ModelError(f"one worker after the other ends, the last {how_it_ended}; the run cannot continue.")
-        return ShardOutcome(worker.shard.shard, failure=f"its worker {how_it_ended}")
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row > self._max_failures_in_a_row:
+            raise ModelError(
+                f"one worker after the other fails, and the run cannot continue. The last time, {failure}."
+            )
 
 
 class _ShardWorker:
@@ -124,21 +140,42 @@ class _ShardWorker:
             environment["CUDA_VISIBLE_DEVICES"] = device
         self.device = device
         self.shard: Shard
+        self.silent_seconds = 0.0
+        """How long it has given no sign of work."""
+        self._has_started = False
+        self._timeout_seconds = work.execution.worker_timeout
         self.process = WorkerProcess("wordprob.runs.executors.processes:serve", environment)
+        self.process.channel.limit_waiting(max(self._timeout_seconds, START_SECONDS))
         self._send(work)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it has been silent for too long."""
+        limit = self._timeout_seconds if self._has_started else max(self._timeout_seconds, START_SECONDS)
+        return self.silent_seconds >= limit
 
     def assign(self, shard: Shard) -> None:
         """Send a shard."""
         self.shard = shard
+        self.silent_seconds = 0.0
         self._send(shard)
 
-    def answer(self) -> ShardOutcome | None:
-        """Return what became of the shard; None if the process died instead."""
+    def outcome(self) -> ShardOutcome | None:
+        """Return what became of the shard, or of the worker; None for a sign of work."""
+        if self.hangs:
+            return self._hung()
         try:
-            outcome: ShardOutcome = self.process.channel.receive()
+            message: ShardOutcome | SignOfWork = self.process.channel.receive()
+        except TimeoutError:
+            return self._hung()
         except (EOFError, OSError):
-            return None
-        return outcome
+            return ShardOutcome(self.shard.shard, failure=f"its worker {self.process.join()}")
+        self._has_started = True
+        return None if isinstance(message, SignOfWork) else message
+
+    def _hung(self) -> ShardOutcome:
+        reason = f"its worker gave no sign of work for {max(self.silent_seconds, self._timeout_seconds):.0f} seconds"
+        return ShardOutcome(self.shard.shard, failure=reason)
 
     def _send(self, message: object) -> None:
         try:
@@ -149,10 +186,13 @@ class _ShardWorker:
 
 def serve(channel: Channel) -> None:
     """Score the shards that come through a channel, until it is closed; runs in a worker process."""
-    scorer = ShardScorer(channel.receive())
+    work: RunWork = channel.receive()
+    scorer = ShardScorer(work)
+    meter = WorkMeter()
+    send_signs(channel, meter, work.execution.worker_timeout)
     while True:
         shard = channel.receive()
-        channel.send(scorer.attempt(shard))
+        channel.send(scorer.attempt(shard, meter.texts_done))
 
 
 # --- GPUs ------------------------------------------------------------------------------------------------------------

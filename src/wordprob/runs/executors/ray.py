@@ -7,10 +7,14 @@ rounds has failed. Workers read inputs by themselves; only this process writes.
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import logging
 import os
 import pickle
+import signal
 import socket
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,6 +22,7 @@ from typing import Any
 
 from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import MAX_ATTEMPTS
+from wordprob.runs.executors.heartbeat import Watchdog
 from wordprob.runs.progress import ShardCallback
 from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
@@ -45,6 +50,7 @@ class ShardActor:
     def __init__(self, work: RunWork) -> None:
         os.environ["OMP_NUM_THREADS"] = str(work.settings.threads)
         self._scorer = ShardScorer(work)
+        self._watchdog = Watchdog(work.execution.worker_timeout)
 
     def __call__(self, batch: Any) -> Any:
         """Score the shards of a batch."""
@@ -52,7 +58,8 @@ class ShardActor:
 
         outcomes = []
         for pickled in batch.column("shard").to_pylist():
-            outcome = self._scorer.attempt(pickle.loads(pickled))
+            with self._watchdog.busy():
+                outcome = self._scorer.attempt(pickle.loads(pickled), self._watchdog.meter.texts_done)
             outcomes.append(pickle.dumps(outcome))
         return pa.table({"outcome": pa.array(outcomes, pa.large_binary())})
 
@@ -80,9 +87,9 @@ class RayExecutor:
     ) -> Iterator[ShardOutcome]:
         """Yield an outcome for each shard, as they come."""
         starts_here = not self._ray.is_initialized()
-        if starts_here:
-            self._connect(work)
         try:
+            if starts_here:
+                self._connect(work)
             self._check_resources(work, can_grow=bool(self._address) or not starts_here)
             yield from self._all_rounds(work, shards)
         finally:
@@ -92,14 +99,29 @@ class RayExecutor:
     def _connect(self, work: RunWork) -> None:
         """Join the cluster at the address, or start one on this machine."""
         common = {"logging_level": logging.ERROR, "log_to_driver": False}
-        try:
+        with _same_sigterm_handler():
             if self._address:
-                self._ray.init(address=self._address, **common)
+                try:
+                    self._ray.init(address=self._address, **common)
+                except ConnectionError as error:
+                    raise OptionError(f"no Ray cluster answers at '{self._address}': {error}") from error
             else:
                 cpus = max(os.cpu_count() or 1, self._execution.workers * work.settings.threads)
-                self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common, **INIT_OPTIONS)
-        except ConnectionError as error:
-            raise OptionError(f"no Ray cluster answers at '{self._address}': {error}") from error
+                self._start(num_cpus=cpus, **common, **INIT_OPTIONS)
+
+    def _start(self, **options: Any) -> None:
+        """Start Ray on this machine, and for this machine alone: whoever reaches its ports can run code."""
+        try:
+            with _loopback_only(self._ray):
+                self._ray.init(address="local", include_dashboard=False, **options)
+        except Exception as error:  # whatever keeps it from starting: ports, memory, a full disk
+            reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+            raise ModelError(
+                f"Ray could not be started: {reason}. Look for room on the disk and in memory, or use the engine local."
+            ) from error
+        address = str(self._ray.util.get_node_ip_address())
+        if not ipaddress.ip_address(address).is_loopback:
+            warnings.warn(f"this version of Ray listens at {address}: others on the network may reach it", stacklevel=2)
 
     def _check_resources(self, work: RunWork, can_grow: bool) -> None:
         """Raise if a worker does not fit, because Ray would wait for ever; warn if the cluster may still grow."""
@@ -180,6 +202,33 @@ class RayExecutor:
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         # From its version 2.64 on, Ray takes the arguments of actors by other names.
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+
+
+@contextlib.contextmanager
+def _loopback_only(ray: Any) -> Iterator[None]:
+    """Let Ray listen at the loopback address only, as it does by default on other systems than Linux."""
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextlib.contextmanager
+def _same_sigterm_handler() -> Iterator[None]:
+    """Keep what SIGTERM does: Ray replaces it by a handler that ends the process without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit as stop:  # Ray's own handler, while Ray starts
+        if stop.code == signal.SIGTERM and callable(before):
+            before(signal.SIGTERM, None)
+        raise
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_reachable(address: str) -> None:

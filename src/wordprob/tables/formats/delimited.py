@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,7 @@ def read_delimited(data: bytes, name: str, format: str, decimal: str | None = No
         text = text[excel_hint.end() :]
     if not text.strip():
         raise InputError(f"{name} is empty; its first line should name the columns.")
-    delimiter = excel_hint.group(1) if excel_hint else _delimiter(text, format)
+    delimiter = excel_hint.group(1) if excel_hint else find_delimiter(text, format)
     quoted = not _has_bare_quotes(text, delimiter)
     header, *rows = _split_rows(text, delimiter, quoted, name, preamble.count("\n"))
     _check_widths(header, rows, name, delimiter)
@@ -148,7 +148,7 @@ def read_delimited(data: bytes, name: str, format: str, decimal: str | None = No
     return Delimited(name, format, dialect, header, rows)
 
 
-def _delimiter(text: str, format: str) -> str:
+def find_delimiter(text: str, format: str) -> str:
     """Return the likeliest delimiter that the header has; of several, the first that makes all rows equally long."""
     header = re.sub(r'"[^"]*"', "", text.split("\n", 1)[0])
     candidates = [delimiter for delimiter in DELIMITERS[format] if delimiter in header]
@@ -171,19 +171,52 @@ def _makes_equal_rows(text: str, delimiter: str) -> bool:
 
 
 def _has_bare_quotes(text: str, delimiter: str) -> bool:
+    """Return True if quotation marks are ordinary characters in a text; see :func:`has_bare_quotes`."""
+    return delimiter == "\t" and '"' in text and has_bare_quotes(lambda: io.StringIO(text, newline=""))
+
+
+def has_bare_quotes(read_lines: Callable[[], Iterable[str]]) -> bool:
     """Return True if quotation marks are ordinary characters: in a TSV with a cell that has an unmatched one.
 
     Read as quoting, such a cell would silently include the lines up to the next quotation mark. A header whose names
     are quoted shows that quotation marks do quote.
+
+    Parameters
+    ----------
+    read_lines
+        Returns the lines of a TSV, each time from the first.
     """
-    if delimiter != "\t" or '"' not in text:
+    width = 0
+    has_unmatched = False
+    for line in read_lines():
+        cells = line.rstrip("\r\n").split("\t")
+        if cells == [""]:
+            continue
+        if not width:
+            width = len(cells)
+            if any(QUOTED_CELL.fullmatch(name) for name in cells):
+                return False
+        if len(cells) != width:
+            return False
+        has_unmatched = has_unmatched or any(_is_unmatched(cell) for cell in cells)
+    if has_unmatched and width == 1:
+        # With one column, lines of equal length are no sign that no cell goes on in the next line.
+        return not _is_quoted_throughout(read_lines())
+    return has_unmatched
+
+
+def _is_unmatched(cell: str) -> bool:
+    return cell.startswith('"') and QUOTED_CELL.fullmatch(cell) is None
+
+
+def _is_quoted_throughout(lines: Iterable[str]) -> bool:
+    """Return True if every quotation mark of a single column is one of quoting."""
+    try:
+        for _ in strict_reader(lines, "\t", quoted=True):
+            pass
+    except csv.Error:
         return False
-    lines = [line.split("\t") for line in NEWLINE.split(text) if line]
-    if len({len(cells) for cells in lines}) > 1:
-        return False
-    if any(QUOTED_CELL.fullmatch(name) for name in lines[0]):
-        return False
-    return any(cell.startswith('"') and not QUOTED_CELL.fullmatch(cell) for cells in lines for cell in cells)
+    return True
 
 
 def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before: int) -> list[DelimitedRow]:
@@ -195,9 +228,7 @@ def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before
             lines_of_row.append(line)
             yield line
 
-    csv.field_size_limit(MAX_CELL_CHARACTERS)
-    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
+    reader = strict_reader(lines(), delimiter, quoted)
     rows = []
     try:
         for cells in reader:
@@ -208,11 +239,23 @@ def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before
                 rows.append(DelimitedRow(cells, raw.rstrip("\r\n"), first_line))
     except csv.Error as error:
         first_line = lines_before + reader.line_num - len(lines_of_row) + 1
-        raise InputError(
-            f"{name}, line {first_line}: the quotation marks do not match ({error}). In CSV a quotation mark inside a "
-            'cell is doubled and the cell quoted: """Yes,"" she said."'
-        ) from None
+        raise InputError(f"{name}, line {first_line}: {quotes_problem(error)}") from None
     return rows
+
+
+def strict_reader(lines: Iterable[str], delimiter: str, quoted: bool) -> Any:
+    """Return the reader of the csv module as all tables are read: quotation marks that do not match are an error."""
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    return csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+
+
+def quotes_problem(error: csv.Error) -> str:
+    """Return what is wrong with a row that :func:`strict_reader` cannot read, and what to do."""
+    return (
+        f"the quotation marks do not match ({error}). In CSV a quotation mark inside a cell is doubled and the cell "
+        'quoted: """Yes,"" she said."'
+    )
 
 
 def _check_widths(header: DelimitedRow, rows: Sequence[DelimitedRow], name: str, delimiter: str) -> None:

@@ -1,0 +1,190 @@
+"""Whether the folder of a run is what was written into it: checksums, plan, marks and counts, all compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wordprob.errors import InputError
+from wordprob.runs.atomic_io import lock_holder
+from wordprob.runs.manifest import notes
+from wordprob.runs.run_directory import ERRORS, FAILED, SHARD_FILES, RunDirectory, shard_file
+from wordprob.runs.shards import Shard
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a comparison of a run's folder with its checksums found.
+
+    Attributes
+    ----------
+    folder
+        Which run.
+    shards, done
+        Shards in all, and those that are done and intact.
+    files, bytes
+        Files of shards that were read, and their size.
+    problems
+        What is damaged or does not agree, and what to do about it.
+    notes
+        What else the user should know: an input that was damaged, a run that is writing now.
+    """
+
+    folder: Path
+    shards: int
+    done: int
+    files: int
+    bytes: int
+    problems: Sequence[str]
+    notes: Sequence[str]
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.problems
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard is done and intact."""
+        return self.shards > 0 and self.done == self.shards
+
+
+def verify(output: str | Path) -> Verification:
+    """Read everything in the folder of a run, and compare it with its checksums; nothing is changed.
+
+    Parameters
+    ----------
+    output
+        The folder of the run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from wordprob.runs import run
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     _ = Path(home, "corpus.txt").write_text("She saw the mark")
+    ...     _ = run(Path(home, "corpus.txt"), Path(home, "out"), model="exact:bow")
+    ...     verify(Path(home, "out")).intact
+    True
+    """
+    return _Verifier(RunDirectory(output).require()).verify()
+
+
+class _Verifier:
+    """Compares one folder; collects problems instead of stopping at the first."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._problems: list[str] = []
+        self._files = 0
+        self._bytes = 0
+
+    def verify(self) -> Verification:
+        manifest = self._read(self._directory.manifest)
+        plan = self._read(self._directory.shards) if manifest is not None else None
+        count = 0 if manifest is None else manifest["plan"]["shards"]
+        done = 0
+        if manifest is not None and plan is not None:
+            self._check_plan(manifest["plan"], plan)
+            done = sum(self._is_intact(shard, path, plan) for shard, path in self._directory.mark_paths().items())
+            self._check_other_files(is_complete=done == count)
+        return Verification(
+            self._directory.path, count, done, self._files, self._bytes, self._problems, self._notes(manifest)
+        )
+
+    def _read(self, read: Any, *arguments: Any) -> Any:
+        """Return what a function reads; None, and a problem, if it cannot."""
+        try:
+            return read(*arguments)
+        except InputError as error:
+            self._problems.append(str(error))
+            return None
+
+    def _notes(self, manifest: Mapping[str, Any] | None) -> list[str]:
+        found = [] if manifest is None else notes(manifest)
+        holder = lock_holder(self._directory.path)
+        if holder is not None:
+            found.append(f"process {holder['pid']} on {holder['host']} is writing into this folder now")
+        return found
+
+    def _check_plan(self, described: Mapping[str, Any], plan: Sequence[Shard]) -> None:
+        counted = {
+            "shards": len(plan),
+            "records": sum(shard.records for shard in plan),
+            "characters": sum(shard.characters for shard in plan),
+        }
+        for name, count in counted.items():
+            if described[name] != count:
+                self._problems.append(f"the manifest says {described[name]} {name}, the plan has {count}.")
+
+    # --- shards ---
+
+    def _is_intact(self, shard: int, mark_path: Path, plan: Sequence[Shard]) -> bool:
+        """Compare a shard with its mark and the plan; return True if all of it agrees."""
+        n_problems = len(self._problems)
+        try:
+            mark = self._directory.read_mark(mark_path)
+        except InputError as error:
+            self._problems.append(f"{error} The shard counts as not done; resume the run to score it again.")
+            return False
+        if shard >= len(plan):
+            self._problems.append(f"{mark_path} is the mark of a shard that the plan does not have. Delete it.")
+            return False
+        for disagreement in self._disagreements(mark, plan[shard]):
+            advice = f"Delete {mark_path}, then resume the run in {self._directory.path}."
+            self._problems.append(f"shard {shard}: {disagreement}. {advice}")
+        return len(self._problems) == n_problems
+
+    def _disagreements(self, mark: Mapping[str, Any], planned: Shard) -> Iterator[str]:
+        if (mark["key"], mark["records"]) != (planned.key, planned.records):
+            yield "its mark is that of other texts than the plan has"
+        names = {shard_file(kind, planned.shard) for kind in SHARD_FILES}
+        for name in sorted(set(mark["files"]) - names):
+            yield f"its mark names a file that is none of its own, {name}"
+        counts = {"words": mark["words"], "texts": mark["texts"], "errors": sum(mark["errors"].values())}
+        for kind, count in counts.items():
+            yield from self._file_disagreements(mark, kind, planned.shard, count)
+        if counts["texts"] + counts["errors"] != mark["records"]:
+            yield f"{counts['texts']} texts and {counts['errors']} errors are not its {mark['records']} records"
+
+    def _file_disagreements(self, mark: Mapping[str, Any], kind: str, shard: int, count: int) -> Iterator[str]:
+        name = shard_file(kind, shard)
+        description = mark["files"].get(name)
+        if description is None:
+            if count:
+                yield f"its mark counts {count} {kind}, but names no file of them"
+            return
+        path = self._directory.path / name
+        try:
+            data = self._directory.checked_bytes(path, description["sha256"])
+        except InputError as error:
+            yield str(error).partition(" Delete")[0].rstrip(".")
+            return
+        self._files += 1
+        self._bytes += len(data)
+        rows = data.count(b"\n") if kind == "errors" else _parquet_rows(data)
+        if rows != count:
+            yield f"{path} has {rows} rows, its mark counts {count} {kind}"
+
+    # --- the rest ---
+
+    def _check_other_files(self, is_complete: bool) -> None:
+        self._read(self._directory.metadata)
+        for path in self._directory.mark_paths(FAILED).values():
+            self._read(self._directory.read_mark, path)
+        collected = self._directory.path / ERRORS
+        if is_complete and self._problems == []:
+            expected = b"".join(self._directory.error_lines())
+            if not collected.is_file() or collected.read_bytes() != expected:
+                self._problems.append(
+                    f"{collected} is not what the shards' own files of errors give. Resume the run to write it again."
+                )
+
+
+def _parquet_rows(data: bytes) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
