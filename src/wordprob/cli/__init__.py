@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -68,13 +69,30 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; expected errors end in one line and exit code 1."""
     try:
-        cli(standalone_mode=True)
+        try:
+            cli(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
     except WordprobError as error:
         click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
+        _give_up_output()
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        where = error.filename or "standard output"
+        click.echo(f"wordprob: {where} could not be written or read: {error.strerror or error}.", err=True)
+        _give_up_output()
+        sys.exit(1)
+
+
+def _give_up_output() -> None:
+    """Drop what standard output does not take, which Python would otherwise try to write once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _running_command() -> click.Command | None:

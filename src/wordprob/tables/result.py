@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wordprob.errors import InputError
 from wordprob.tables import formats
 from wordprob.tables.batch_scores import BatchScores
-from wordprob.tables.files import check_output, format_of, write_whole
+from wordprob.tables.files import check_output, format_of, has_sidecar, write_whole
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.frames import build_frames
@@ -98,6 +98,11 @@ class WordTable:
         """The format of the user's file, or ``frame`` for what did not come from a file."""
         return "frame" if self._extended is None else self._extended.sheet.format
 
+    @property
+    def text_format(self) -> str:
+        """The format that the table is printed in: that of the user's file if it is plain text, otherwise TSV."""
+        return self.format if self.format in TEXT_FORMATS else "tsv"
+
     def __len__(self) -> int:
         """Return the number of words that were scored."""
         return len(self._words)
@@ -154,8 +159,7 @@ class WordTable:
         format
             ``tsv``, ``csv`` or ``jsonl``; by default the format that the user's table came in, and otherwise ``tsv``.
         """
-        default = self.format if self.format in TEXT_FORMATS else "tsv"
-        data = self.render(format or default)
+        data = self.render(format or self.text_format)
         if self._extended is None:
             return data.decode("utf-8")
         text, _ = formats.decode(data, "the table")  # a user's file keeps its encoding, which may be UTF-16
@@ -169,16 +173,17 @@ class WordTable:
         Parameters
         ----------
         path
-            Where to write; the extension determines the format unless ``format`` does.
+            Where to write; the extension determines the format unless ``format`` does. A pipe, a device or ``-``
+            (standard output) is written into, without metadata.
         format
             ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``xlsx``.
         force
             Replace a file that exists.
         """
-        path, format = check_output(path, format, force, formats.FORMATS)
+        path, format = check_output(path, format, force, formats.FORMATS, with_sidecar=True)
         data = self.render(format)
         write_whole(path, lambda temporary: temporary.write_bytes(data))
-        if format != "parquet":
+        if has_sidecar(path, format):
             write_sidecar(path, self.metadata)
         return path
 
