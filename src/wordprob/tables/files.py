@@ -118,6 +118,8 @@ def _format_of_stream(path: Path, formats: Mapping[str, str]) -> str:
 def _check_file(path: Path, force: bool, extension: str) -> None:
     """Raise unless a file can be made at ``path``, or replaced there with ``force``."""
     target = _target(path)
+    if not path.is_symlink():
+        target = path  # messages then show the path as it was given
     if target.is_dir():
         raise OutputError(f"{path} is a directory; name a file in it, for example {path / 'surprisal'}{extension}")
     if os.path.lexists(path) and not force:
@@ -131,11 +133,11 @@ def _check_file(path: Path, force: bool, extension: str) -> None:
 
 def _check_directory(path: Path, directory: Path) -> None:
     """Raise unless a file can be made in a directory, by making one."""
+    if not os.access(directory, os.W_OK):
+        raise OutputError(f"{path} cannot be written: no permission for {directory}. Choose another place.")
     try:
         with tempfile.TemporaryFile(dir=directory, prefix=".wordprob."):
             pass
-    except PermissionError:
-        raise OutputError(f"{path} cannot be written: no permission for {directory}. Choose another place.") from None
     except OSError as error:
         raise _failure(path, error) from error
 
