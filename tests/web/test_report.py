@@ -155,10 +155,11 @@ BAD = {
     "none.csv": (b"word,surprisal\n", "has no words|no rows"),
     "text.csv": (b"word,surprisal\na,1\nb,lots\n", "column surprisal should hold numbers, but row 2 has 'lots'"),
     "ragged.csv": (b"word,surprisal\na,1\nb,2,3\n", "line 3"),
-    "latin.tsv": (b"word\tsurprisal\nna\xefve\t1\n", r"latin\.tsv .*(?i:0xef)"),
+    "russian.tsv": ("word\tsurprisal\nзнак\t1\n".encode("cp1251"), r"russian\.tsv is not UTF-8: line 2"),
     "bad.parquet": (b"garbage", r"bad\.parquet cannot be read as (?i:parquet)"),
     "bad.jsonl": (b'{"word": "a"\n', r"bad\.jsonl"),
-    "x.docx": (b"", "cannot tell (a|the) format"),
+    "x.docx": (b"", "is a Word document"),
+    "x.rtf": (b"", "cannot tell (a|the) format"),
 }
 
 

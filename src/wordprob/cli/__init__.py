@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 
 from wordprob._version import __version__
-from wordprob.cli.messages import to_flags
+from wordprob.cli.messages import printed_warnings, to_flags
 from wordprob.errors import WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -64,6 +64,7 @@ def cli() -> None:
       wordprob tokenizer DIRECTORY
       wordprob models
     """
+    click.get_current_context().with_resource(printed_warnings())
 
 
 def main() -> None:

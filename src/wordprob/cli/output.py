@@ -65,6 +65,11 @@ def _output_options(formats: Mapping[str, str]) -> Callable[[Function], Function
             help="Format, whatever the ending; table is for the screen.",
         ),
         click.option("--force", is_flag=True, help="Replace output files that exist."),
+        click.option(
+            "--escape-formulas",
+            is_flag=True,
+            help="In CSV and TSV, put ' before cells that begin with = + - @, which spreadsheets take for formulas.",
+        ),
     )
     return lambda function: with_options(function, options)
 
@@ -133,14 +138,16 @@ def progress(total: int, description: str = "") -> Iterator[Callable[[int, int],
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(
+    table: WordTable, output: Path | None, format_: str | None, force: bool, escape_formulas: bool = False
+) -> None:
     """Write or print a table, then summarise it on standard error."""
     if output is not None and str(output) != STANDARD_OUTPUT:
-        table.write(output, format_, force)
+        table.write(output, format_, force, escape_formulas=escape_formulas)
     elif format_ == "table" or (format_ is None and sys.stdout.isatty()):
         click.echo(pretty(table))
     else:
-        data = table.render(format_ or table.text_format)
+        data = table.render(format_ or table.text_format, escape_formulas)
         write_whole(Path(STANDARD_OUTPUT), lambda temporary: temporary.write_bytes(data))
     summarise(table, output)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
-import io
-import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple
 
 from wordprob.errors import InputError
 from wordprob.sources.discovery import Source
 from wordprob.sources.records import ReadOptions
+from wordprob.tables.formats.compression import open_file
 from wordprob.tables.formats.encoding import UTF8_MARK
 
 MAX_UTF8_BYTES = 4
@@ -26,9 +23,6 @@ PIECE_BYTES = 1 << 20
 """How much of a line that is too long is read at a time; also what a line may have besides its text."""
 
 UNLIMITED = 1 << 60
-
-OPENERS: dict[str, Callable[..., Any]] = {"": Path.open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-"""How to open a file, by the extension of its compression."""
 
 
 class NumberedLine(NamedTuple):
@@ -44,11 +38,7 @@ def open_source(source: Source) -> IO[bytes]:
     path = Path(source.path)
     if not path.is_file():
         raise InputError(f"no such file: {path}")
-    if source.compression == ".zst":
-        import pyarrow as pa
-
-        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")))
-    return cast("IO[bytes]", OPENERS[source.compression](path, "rb"))
+    return open_file(path)
 
 
 def longest_line(options: ReadOptions, bytes_per_character: int) -> int:
