@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +15,7 @@ import click
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File to write; by default FILE with the ending .html."
 )
-@click.option("--title", help="Heading of the report; by default the file's name.")
+@click.option("--title", help="Heading of the report; by default the name of the file that was scored.")
 @click.option(
     "--group-by",
     help="Columns that tell texts apart: item,condition; by default those used for scoring, or text_id.",
@@ -59,7 +61,7 @@ def report(
         table,
         target,
         force=force,
-        title=title or file.stem,
+        title=title or _title(file, metadata),
         group_by=groups,
         word_column=word_column,
         prefix=prefix,
@@ -68,3 +70,12 @@ def report(
         click.echo(f"report: {target}", err=True)
     if open_:
         click.launch(str(target))
+
+
+def _title(file: Path, metadata: Mapping[str, Any]) -> str:
+    """Return the name of the file that was scored, where the metadata has it, or that of the scored file."""
+    for key in ("input", "source"):
+        name = Path(str(metadata.get(key) or ""))
+        if name.suffix:
+            return name.stem
+    return file.stem

@@ -162,7 +162,8 @@ def payload(
     groups = _group_columns(frame, group_by, named)
     _check_frame(frame, groups)
     columns = _columns(frame, groups, metadata.get("space_after"))
-    return {"unit": str(metadata.get("unit", "")), "metadata": metadata, "columns": columns}
+    names = [] if list(groups) == ["text_id"] else list(groups)
+    return {"unit": str(metadata.get("unit", "")), "metadata": metadata, "columns": columns, "groups": names}
 
 
 def _with_usual_names(frame: pd.DataFrame, metadata: Mapping[str, Any]) -> pd.DataFrame:

@@ -48,11 +48,23 @@ wordprob.table = (caption, heads, rows) => {
   );
 };
 
-const FIRST_ROWS = 1000; // a button shows the rest of a longer table
+const FIRST_ROWS = 1000; // a button shows the next rows of a longer table
+
+// A table of items, of which a button shows more; rows are made when they are shown.
+wordprob.longTable = (caption, heads, items, row, noun, maxRows = FIRST_ROWS) => {
+  const { h, count } = wordprob;
+  const table = wordprob.table(caption, heads, items.slice(0, maxRows).map(row));
+  if (items.length <= maxRows) return table;
+  const more = () =>
+    firstRows.replaceWith(wordprob.longTable(caption, heads, items, row, noun, maxRows + 10 * FIRST_ROWS));
+  const label = `Show more of ${count(items.length, noun)}`;
+  const firstRows = h("div", {}, table, h("button", { type: "button", onclick: more }, label));
+  return firstRows;
+};
 
 // The words of a text with all their numbers.
-wordprob.sections.words = (data, text, maxRows = FIRST_ROWS) => {
-  const { h, number, count } = wordprob;
+wordprob.sections.words = (data, text) => {
+  const { number } = wordprob;
   const columns = [
     ["Surprisal", "surprisal", (i) => number(data.get("surprisal", i))],
     ["Naive", "surprisal_naive", (i) => number(data.get("surprisal_naive", i))],
@@ -63,18 +75,13 @@ wordprob.sections.words = (data, text, maxRows = FIRST_ROWS) => {
     ["Context", "context_tokens", (i) => String(data.get("context_tokens", i) ?? "—")],
     ["Note", "note", (i) => data.get("note", i)],
   ].filter(([, name]) => name in data.columns && (name !== "note" || text.rows.some((i) => data.get(name, i))));
-  const table = wordprob.table(
+  return wordprob.longTable(
     `${data.title(text)}${unitOf(data)}`,
     ["Word", ...columns.map(([head]) => head)],
-    text.rows
-      .slice(0, maxRows)
-      .map((i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))]),
+    text.rows,
+    (i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))],
+    "word",
   );
-  if (text.rows.length <= maxRows) return table;
-  const showAll = () => firstRows.replaceWith(wordprob.sections.words(data, text, Infinity));
-  const button = h("button", { type: "button", onclick: showAll }, `Show all ${count(text.rows.length, "word")}`);
-  const firstRows = h("div", {}, table, button);
-  return firstRows;
 };
 
 wordprob.sections.distribution = (data, model, view) => {
@@ -287,7 +294,7 @@ wordprob.sections.texts = (data, model, jump) => {
   return wordprob.section(
     "texts",
     "Texts",
-    wordprob.table(`${wordprob.count(texts.length, "text")}: surprisal${unitOf(data)}`, heads, texts.map(row)),
+    wordprob.longTable(`${wordprob.count(texts.length, "text")}: surprisal${unitOf(data)}`, heads, texts, row, "text"),
   );
 };
 
