@@ -3,8 +3,8 @@
     python benchmarks/serve.py [CLIENTS [REQUESTS [MODEL]]]
 
 Every client sends its requests one after another, each with a text of its own, so that none is answered from memory. A
-refused request (503) counts as such and is not sent again. By default 200 clients send 5 requests each to the toy model,
-which measures the server and not a model.
+refused request (503) counts as such and is not sent again. By default 200 clients send 5 requests each to the toy
+model, which measures the server and not a model.
 """
 
 from __future__ import annotations

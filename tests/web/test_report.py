@@ -149,6 +149,17 @@ def test_the_command_reads_what_score_writes(monkeypatch, capsys, tmp_path, tabl
     assert data["metadata"]["model"] == "exact:bow"
 
 
+def test_a_region_that_is_not_there_cannot_be_outlined(monkeypatch, capsys, tmp_path):
+    (tmp_path / "x.csv").write_text("word,surprisal,region\nShe,1,start\nsaw,2,end\n")
+    arguments = ("report", str(tmp_path / "x.csv"), "-o", str(tmp_path / "r.html"), "--outline")
+    code, err = run(monkeypatch, capsys, *arguments, "region=critical")
+    assert (code, "no row has 'critical' in the column 'region'. It has: start; end." in err) == (1, True)
+    code, err = run(monkeypatch, capsys, *arguments, "zone=critical")
+    assert (code, "has no column 'zone'" in err) == (1, True)
+    code, err = run(monkeypatch, capsys, *arguments, "region=end")
+    assert (code, err) == (0, "")
+
+
 BAD = {
     "cols.tsv": (b"a\tb\n1\t2\n", r"no column word and no column surprisal\. Its columns: a, b\. Score it first"),
     "empty.tsv": (b"", r"empty\.tsv"),

@@ -50,8 +50,8 @@ def simple_table(texts: dict[str, str], missing: str = "", **extra) -> WordTable
 def show(open_page, tmp_path):
     """Write a report of a table and open it."""
 
-    def opener(table, title="A report", **options):
-        path = write_report(table, tmp_path / "report.html", force=True, title=title)
+    def opener(table, title="A report", outline=None, **options):
+        path = write_report(table, tmp_path / "report.html", force=True, title=title, outline=outline)
         page = open_page(path.as_uri(), **options)
         assert page.problems == []
         return page
@@ -377,7 +377,9 @@ def test_ten_thousand_words(show):
 
 
 def long_text(n_words: int) -> WordTable:
-    frame = pd.DataFrame({"word": [f"w{n}" for n in range(n_words)], "surprisal": [n % 20 + 0.5 for n in range(n_words)]})
+    frame = pd.DataFrame(
+        {"word": [f"w{n}" for n in range(n_words)], "surprisal": [n % 20 + 0.5 for n in range(n_words)]}
+    )
     return WordTable(frame.assign(text_id="novel"), pd.DataFrame(), {"unit": "bits"})
 
 
@@ -425,6 +427,14 @@ def test_a_hundred_thousand_words_in_one_text(show):
     assert "100,000 words · 1 text" in page.locator(".about").inner_text()
     timing = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
     assert timing < 30_000, "two seconds on a machine with nothing else to do"
+
+
+def test_a_region_is_outlined(show):
+    frame = pd.DataFrame({"word": ["She", "saw"], "surprisal": [1.0, 2.0], "region": ["start", "critical"]})
+    page = show(WordTable(frame, pd.DataFrame(), {"unit": "bits"}), outline=("region", "critical"))
+    assert page.locator(".words .outlined").all_text_contents() == ["saw"]
+    page.locator("input[name=numbers]").check()
+    assert page.locator(".words .outlined").all_text_contents() == ["saw"], "painting again keeps it"
 
 
 def test_texts_are_named_by_what_tells_them_apart(show):

@@ -72,6 +72,13 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
+def drip(connection: socket.socket, data: bytes) -> None:
+    """Send one byte now and then, as a client that wants to keep a connection open."""
+    for byte in data:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
 # --- connections ------------------------------------------------------------------------------------------------------
 
 
@@ -89,11 +96,8 @@ def test_a_connection_that_asks_nothing_is_closed(server, monkeypatch):
     monkeypatch.setattr("wordprob.server.connections.REQUEST_TIMEOUT_SECONDS", 0.3)
     with connect(server) as silent:
         assert is_closed(silent)
-    with connect(server) as slow:  # a few bytes now and then do not keep it open
-        with pytest.raises(ConnectionError):
-            for byte in b"GET / HTTP/1.1\r\nHost: " + b"x" * 10_000:
-                slow.sendall(bytes([byte]))
-                time.sleep(0.02)
+    with connect(server) as slow, pytest.raises(ConnectionError):
+        drip(slow, b"GET / HTTP/1.1\r\nHost: " + b"x" * 10_000)
     assert score(server, texts="the mark")[0] == 200
 
 
@@ -129,7 +133,9 @@ def test_a_client_that_does_not_read_is_cut_off():
     connection.flow = SimpleNamespace(pause_writing=lambda: None, resume_writing=lambda: None)
     connection.transport = SimpleNamespace(abort=lambda: cut.append(True))
     delays = []
-    connection.loop.call_later = lambda delay, call: delays.append((delay, call)) or SimpleNamespace(cancel=delays.clear)
+    connection.loop.call_later = lambda delay, call: (
+        delays.append((delay, call)) or SimpleNamespace(cancel=delays.clear)
+    )
     connection.pause_writing()
     assert delays[0][0] == 30
     connection.resume_writing()
@@ -329,7 +335,9 @@ def test_raw_requests_are_answered_or_refused(server, monkeypatch, name):
 def test_stopping_while_it_loads_prints_no_traceback(delay):
     """Ctrl-C reaches all processes of a terminal, so the signal goes to the whole group."""
     command = [sys.executable, "-m", "wordprob", "serve", "--model", "exact:bow", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     time.sleep(delay)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=GIVE_UP_SECONDS)

@@ -22,6 +22,7 @@ import click
 )
 @click.option("--word-column", help="Column of the words; by default the one used for scoring.")
 @click.option("--prefix", help="Prefix of the scored columns' names; by default the one used for scoring.")
+@click.option("--outline", help="Words to outline, by a column and its value: region=critical.")
 @click.option("--sheet", help="Sheet of an Excel file that has several.")
 @click.option("--force", is_flag=True, help="Replace a report that exists.")
 @click.option("--open", "open_", is_flag=True, help="Open the report in the browser.")
@@ -32,6 +33,7 @@ def report(
     group_by: str | None,
     word_column: str | None,
     prefix: str | None,
+    outline: str | None,
     sheet: str | None,
     force: bool,
     open_: bool,
@@ -46,10 +48,11 @@ def report(
       wordprob score stimuli.txt -o scored.tsv
       wordprob report scored.tsv -o report.html
       wordprob report scored.tsv -o experiment.html --group-by text_id --title "Experiment 1"
+      wordprob report scored.csv -o regions.html --outline region=critical
     """
     import pandas as pd
 
-    from wordprob.analysis.tables import read_scored
+    from wordprob.analysis.tables import pair, read_scored
     from wordprob.render.page import check_report_path, write_report
     from wordprob.tables.result import WordTable
 
@@ -65,6 +68,7 @@ def report(
         group_by=groups,
         word_column=word_column,
         prefix=prefix,
+        outline=pair(outline) if outline else None,
     )
     if sys.stderr.isatty():
         click.echo(f"report: {target}", err=True)

@@ -28,7 +28,14 @@ from wordprob.server.job_queue import (
     Ticket,
     WorkerError,
 )
-from wordprob.server.middleware import RETRY_AFTER_SECONDS, SHOWN_CHARACTERS, RefusedError, RequestLimits, SecurityHeaders, problem
+from wordprob.server.middleware import (
+    RETRY_AFTER_SECONDS,
+    SHOWN_CHARACTERS,
+    RefusedError,
+    RequestLimits,
+    SecurityHeaders,
+    problem,
+)
 from wordprob.server.paths import without_paths
 from wordprob.server.patterns import PatternChecker
 from wordprob.server.schema import ModelsResponse, Problem, ScoreRequest, ScoreResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from concurrent.futures import Future
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class BusyError(Exception):
@@ -17,7 +17,7 @@ class Waiting(Protocol):
     """What can stand in the line."""
 
     client: str
-    future: Future
+    future: Future[Any]
 
 
 T = TypeVar("T", bound=Waiting)

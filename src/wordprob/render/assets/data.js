@@ -26,7 +26,7 @@ wordprob.Data = class {
     this.texts = this.textsByModel();
     // The ends of the colour scales: a few extreme words must not make all others look alike.
     const surprisals = this.allValues("corrected").concat(this.allValues("naive"));
-    this.maxSurprisal = roundUp(quantile(surprisals, 0.98) || 1);
+    this.maxSurprisal = payload.scale || roundUp(quantile(surprisals, 0.98) || 1);
     this.maxDifference = roundUp(quantile(this.allValues("difference").map(Math.abs), 0.98) || 1);
   }
 

@@ -28,6 +28,7 @@ wordprob.View = class {
       id: "words",
       class: this.options.compare ? "compare" : this.data.size > wordprob.MAX_WORDS_LAID_OUT ? "many" : "",
     });
+    this.comparison = h("div", {});
     this.distribution = h("div", {});
     this.sections = h("div", {});
     this.legend = h("div", { class: "legend" });
@@ -40,6 +41,7 @@ wordprob.View = class {
       h("p", { class: "about" }, this.about()),
       h("div", { class: "controls" }, this.choices(), this.legend),
       this.words,
+      this.comparison,
       this.asTable,
       this.distribution,
       this.sections,
@@ -232,6 +234,8 @@ wordprob.View = class {
     const { model } = this.state;
     const jump = (text, n) => this.jump(text, n);
     this.drawnModel = model;
+    const [first, second] = this.texts;
+    if (this.options.compare && second) this.comparison.replaceChildren(sections.comparison(this.data, first, second));
     this.sections.replaceChildren(
       ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
       sections.missing(this.data, model, jump),

@@ -124,7 +124,9 @@ wordprob.Words = class {
     this.spans.forEach((span, n) => {
       const value = this.data.value(view, this.text.rows[n]);
       const noted = value !== null && this.data.get("note", this.text.rows[n]);
-      span.className = `w ${this.data.colour(view, value)}${noted ? " noted" : ""}${n === this.current ? " at" : ""}`;
+      const outlined = this.data.get("outlined", this.text.rows[n]);
+      const marks = [noted && "noted", outlined && "outlined", n === this.current && "at"].filter(Boolean);
+      span.className = ["w", this.data.colour(view, value), ...marks].join(" ");
       span.dataset.value = wordprob.number(value, view);
     });
   }
