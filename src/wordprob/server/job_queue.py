@@ -153,9 +153,10 @@ class ScoringQueue:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._kill_worker()  # ends the job that the thread is waiting for
-        self._thread.join()
-        self._kill_worker()  # the thread may have started another process meanwhile
+        while self._thread.is_alive():
+            self._kill_worker()  # ends the job that the thread is waiting for; it may be starting a process just now
+            self._thread.join(CHECK_SECONDS)
+        self._kill_worker()
 
     # --- in the queue's thread ---
 
