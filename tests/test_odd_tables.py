@@ -132,7 +132,7 @@ def test_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
 
 
 @pytest.mark.slow
-@settings(max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*DELIMITED)
 def test_many_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
     assume(unambiguous(rows, delimiter, quoting))
@@ -175,7 +175,7 @@ def test_odd_json_lines(rows, ascii_only, newline, encoding):
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*JSON_LINES)
 def test_many_odd_json_lines(rows, ascii_only, newline, encoding):
     check_jsonlines(rows, ascii_only, newline, encoding)
@@ -220,7 +220,7 @@ def test_damaged_tables(format, damage, cut):
 
 
 @pytest.mark.slow
-@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FORMATS, DAMAGE, st.floats(0, 1))
 def test_many_damaged_tables(format, damage, cut):
     check_any_bytes(damaged(format, damage, cut), format)

@@ -319,7 +319,7 @@ def test_raw_requests_are_answered_or_refused(server, monkeypatch, name):
             connection.shutdown(socket.SHUT_WR)
             while data := connection.recv(65536):
                 answer += data
-        except ConnectionError:
+        except OSError:  # the server closed the connection before all was sent
             pass
     assert not answer or answer.startswith(b"HTTP/1.1 ")
     assert not answer.startswith(b"HTTP/1.1 500")
