@@ -119,8 +119,8 @@ DELIMITED = (
 def unambiguous(rows, delimiter, newline, quoting) -> bool:
     """Return False for what can be read in two ways.
 
-    In a TSV, a line within a quoted cell may look like a row of its own. Where lines end in a line feed, Python does not
-    quote a carriage return, which then looks like part of a line end.
+    In a TSV, a line within a quoted cell may look like a row of its own. Where lines end in a line feed, Python does
+    not quote a carriage return, which then looks like part of a line end.
     """
     if quoting == csv.QUOTE_ALL:
         return True
