@@ -111,9 +111,9 @@ def start_server():
     import uvicorn
 
     from wordprob.options import ModelOptions
-    from wordprob.server import ServerSettings, create_app
+    from wordprob.server import ServerSettings
     from wordprob.server.job_queue import ScoringQueue
-    from wordprob.server.run import address, listen
+    from wordprob.server.run import address, listen, server_config
 
     running = []
 
@@ -123,7 +123,7 @@ def start_server():
         queue = queue_class(settings)
         queue.load(settings.default_model)
         listening = listen("127.0.0.1", 0)
-        server = uvicorn.Server(uvicorn.Config(create_app(settings, queue), log_level="critical"))
+        server = uvicorn.Server(server_config(settings, queue))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         running.append((server, thread, queue, listening))

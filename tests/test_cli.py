@@ -143,14 +143,20 @@ def test_wrong_usage_is_exit_code_2(wordprob, arguments):
     assert "Error" in err
 
 
-def test_a_file_that_is_not_utf8_is_refused_with_the_line(wordprob, tmp_path):
+def test_a_file_that_is_not_utf8_is_announced(wordprob, tmp_path):
     source = tmp_path / "latin.txt"
     source.write_bytes(b"fine\nna\xefve\n")
-    code, _, err = wordprob("score", str(source), *EXACT)
-    assert code == 1
-    assert "line 2 has the byte 0xEF" in err
-    assert "iconv" in err
-    assert source.read_bytes() == b"fine\nna\xefve\n"
+    code, out, err = wordprob("score", str(source), *EXACT)
+    assert code == 0
+    assert "naïve" in out
+    assert err.startswith(f"wordprob: {source} is not UTF-8; it is taken for Windows-1252. Line 2 reads 'naïve'.")
+    assert err.splitlines()[0].endswith("name its --encoding.")
+    code, out, err = wordprob("score", str(source), "--encoding", "mac-roman", *EXACT)
+    assert (code, "naÔve" in out, "UTF-8" in err) == (0, True, False)
+    code, _, err = wordprob("score", str(source), "--encoding", "utf-8", *EXACT)
+    assert (code, "line 2" in err) == (1, True)
+    code, _, err = wordprob("score", str(source), "--encoding", "klingon", *EXACT)
+    assert (code, "no encoding is called 'klingon'" in err) == (1, True)
 
 
 def test_an_empty_file_is_an_error(wordprob, tmp_path):

@@ -528,14 +528,14 @@ BAD = {
     "no rows": (b"item,word\n", {}, InputError, "column names but no rows"),
     "nothing": (b"", {}, InputError, "is empty"),
     "quotes": (b'item,word\n1,"She\n1,saw\n', {}, InputError, "line 2: the quotation marks do not match"),
-    "latin": (b"item,word\n1,a\n1,caf\xe9\n", {}, EncodingError, "line 3 has the byte 0xE9.*would read '1,café'"),
+    "russian": ("word\nОна увидела знак\n".encode("cp1251"), {}, EncodingError, "line 2 .*cp1251 .'Она увидела знак'"),
     "mixed": (
         "item,word\n1,é\n".encode() + b"1,\xe9\n",
         {},
         EncodingError,
-        "line 3.*Line 2 is UTF-8, so the file mixes",
+        "line 3.*line 2 is UTF-8, so the file mixes",
     ),
-    "utf-16 bare": ("item,word\n1,a\n".encode("utf-16-le"), {}, EncodingError, "UTF-16 without its mark"),
+    "zeros": (b"item,word\n1,a\0b\0\0\n", {}, EncodingError, "has NUL bytes: it is no plain text"),
     "words too": (
         b"item,word\n1,a\n",
         {"words": "punctuation", "group_by": "item"},

@@ -4,7 +4,7 @@
 
     WordprobError
     ├── InputError            what the user gave cannot be read or used
-    │   ├── EncodingError     a file is not UTF-8 (says which line)
+    │   ├── EncodingError     the encoding of a file cannot be told (says which line)
     │   ├── AlignmentError    a given word list does not fit its text
     │   └── OptionError       an option, name or pattern has no such value
     ├── OutputError           the result cannot be written where asked
@@ -13,7 +13,8 @@
     │   └── DownloadError     a model or a corpus could not be fetched or verified
     └── UnsupportedError      asked for something this model or tokeniser cannot give
 
-Messages say what was wrong, what was given, what is allowed, and what to type next.
+Messages say what was wrong, what was given, what is allowed, and what to type next. What was guessed, and may not be
+what the user meant, is an :class:`InputWarning`; the command line prints it as one line on standard error.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class InputError(WordprobError, ValueError):
 
 
 class EncodingError(InputError):
-    """A file is not UTF-8."""
+    """The encoding of a file cannot be told."""
 
 
 class AlignmentError(InputError):
@@ -60,6 +61,10 @@ class DownloadError(ModelError):
 
 class UnsupportedError(WordprobError):
     """Asked for something that the model or tokeniser cannot give."""
+
+
+class InputWarning(UserWarning):
+    """Something was guessed about an input, or part of it is not in the result."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -99,3 +104,15 @@ def listing(items: Iterable[str], shown: int = 5) -> str:
     found: Sequence[str] = list(items)
     rest = len(found) - shown
     return "; ".join(found[:shown]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return what an exception of another package says, on one line; the name of its class if it says nothing.
+
+    Examples
+    --------
+    >>> first_line(ValueError("bad value\nmore about it")), first_line(KeyError())
+    ('bad value', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

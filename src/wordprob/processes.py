@@ -107,7 +107,11 @@ class WorkerProcess:
         self.channel = Channel(ours)
         command = [sys.executable, "-m", "wordprob.processes", target, str(theirs.fileno())]
         self._process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=_environment(environment or {}), stdin=subprocess.DEVNULL
+            command,
+            pass_fds=[theirs.fileno()],
+            env=_environment(environment or {}),
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for this process alone: a worker that is just starting would print a traceback
         )
         theirs.close()
 

@@ -11,7 +11,7 @@ from wordprob.analysis import prepare
 from wordprob.analysis.frequencies import FrequencyList, normalize_word, read_costs, unigrams
 from wordprob.analysis.prepare import Cleaning, StudyColumns, words_and_times
 from wordprob.analysis.tables import read_table
-from wordprob.errors import AlignmentError, EncodingError, InputError, OptionError
+from wordprob.errors import AlignmentError, InputError, InputWarning, OptionError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "paper_reading_times"
 COLUMNS = StudyColumns(word="word", time="rt", text="story", participant="who")
@@ -142,8 +142,8 @@ def test_words_that_look_like_missing_values_are_kept(tmp_path: Path) -> None:
     assert read_table(path)["word"].tolist() == ["NA", "null"]
 
 
-def test_error_for_other_encodings_names_the_line(tmp_path: Path) -> None:
+def test_another_encoding_is_announced_with_a_line(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("word,time\na,1\ncaf\xe9,2\n".encode("latin-1"))
-    with pytest.raises(EncodingError, match="line 3 has the byte 0xE9"):
-        read_table(path)
+    with pytest.warns(InputWarning, match="taken for Windows-1252. Line 3 reads 'café,2'"):
+        assert read_table(path)["word"].tolist() == ["a", "café"]

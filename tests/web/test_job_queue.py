@@ -19,7 +19,6 @@ pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serv
 
 from wordprob.server.job_queue import (
     CACHED_RESULTS,
-    BusyError,
     LoadedModel,
     ScoringJob,
     ScoringQueue,
@@ -29,6 +28,7 @@ from wordprob.server.job_queue import (
     run_worker,
 )
 from wordprob.server.settings import ServerSettings
+from wordprob.server.waiting_line import BusyError
 
 BOW = ModelOptions(model="exact:bow")
 EOW = ModelOptions(model="exact:eow")

@@ -149,16 +149,28 @@ def test_the_command_reads_what_score_writes(monkeypatch, capsys, tmp_path, tabl
     assert data["metadata"]["model"] == "exact:bow"
 
 
+def test_a_region_that_is_not_there_cannot_be_outlined(monkeypatch, capsys, tmp_path):
+    (tmp_path / "x.csv").write_text("word,surprisal,region\nShe,1,start\nsaw,2,end\n")
+    arguments = ("report", str(tmp_path / "x.csv"), "-o", str(tmp_path / "r.html"), "--outline")
+    code, err = run(monkeypatch, capsys, *arguments, "region=critical")
+    assert (code, "no row has 'critical' in the column 'region'. It has: start; end." in err) == (1, True)
+    code, err = run(monkeypatch, capsys, *arguments, "zone=critical")
+    assert (code, "has no column 'zone'" in err) == (1, True)
+    code, err = run(monkeypatch, capsys, *arguments, "region=end")
+    assert (code, err) == (0, "")
+
+
 BAD = {
     "cols.tsv": (b"a\tb\n1\t2\n", r"no column word and no column surprisal\. Its columns: a, b\. Score it first"),
     "empty.tsv": (b"", r"empty\.tsv"),
     "none.csv": (b"word,surprisal\n", "has no words|no rows"),
     "text.csv": (b"word,surprisal\na,1\nb,lots\n", "column surprisal should hold numbers, but row 2 has 'lots'"),
     "ragged.csv": (b"word,surprisal\na,1\nb,2,3\n", "line 3"),
-    "latin.tsv": (b"word\tsurprisal\nna\xefve\t1\n", r"latin\.tsv .*(?i:0xef)"),
+    "russian.tsv": ("word\tsurprisal\nзнак\t1\n".encode("cp1251"), r"russian\.tsv is not UTF-8: line 2"),
     "bad.parquet": (b"garbage", r"bad\.parquet cannot be read as (?i:parquet)"),
     "bad.jsonl": (b'{"word": "a"\n', r"bad\.jsonl"),
-    "x.docx": (b"", "cannot tell (a|the) format"),
+    "x.docx": (b"", "is a Word document"),
+    "x.rtf": (b"", "cannot tell (a|the) format"),
 }
 
 

@@ -50,8 +50,8 @@ def simple_table(texts: dict[str, str], missing: str = "", **extra) -> WordTable
 def show(open_page, tmp_path):
     """Write a report of a table and open it."""
 
-    def opener(table, title="A report", **options):
-        path = write_report(table, tmp_path / "report.html", force=True, title=title)
+    def opener(table, title="A report", outline=None, **options):
+        path = write_report(table, tmp_path / "report.html", force=True, title=title, outline=outline)
         page = open_page(path.as_uri(), **options)
         assert page.problems == []
         return page
@@ -367,13 +367,80 @@ def test_ten_thousand_words(show):
     page.locator("input[value=difference]").check(force=True)
     assert words(page).last.get_attribute("data-value") == "+20.00"
     whole = show(WordTable(many.drop(columns="text_id"), pd.DataFrame(), {"unit": "bits"}))
-    assert words(whole).count() == 10_000, "one long text"
+    assert words(whole).count() == 1500, "one long text: its first page"
     rows = whole.locator(".astable tbody tr")
     whole.locator("summary").click()
-    whole.get_by_role("button", name="Show all 10,000 words").wait_for()
+    whole.get_by_role("button", name="Show more of 1,500 words").wait_for()
     assert rows.count() == 1000
-    whole.get_by_role("button", name="Show all 10,000 words").click()
-    assert rows.count() == 10_000
+    whole.get_by_role("button", name="Show more of 1,500 words").click()
+    assert rows.count() == 1500
+
+
+def long_text(n_words: int) -> WordTable:
+    frame = pd.DataFrame(
+        {"word": [f"w{n}" for n in range(n_words)], "surprisal": [n % 20 + 0.5 for n in range(n_words)]}
+    )
+    return WordTable(frame.assign(text_id="novel"), pd.DataFrame(), {"unit": "bits"})
+
+
+def test_a_long_text_has_pages(show):
+    page = show(long_text(4000))
+    assert words(page).first.inner_text() == "w0"
+    assert page.locator("select[name=page] option").all_text_contents() == [f"Page {n} of 3" for n in (1, 2, 3)]
+    page.get_by_label("Next page").click()
+    assert (words(page).first.inner_text(), words(page).count()) == ("w1500", 1500)
+    assert words(page).first.get_attribute("data-value") == "0.50"
+    page.locator("select[name=page]").select_option("2")
+    assert (words(page).first.inner_text(), words(page).last.inner_text()) == ("w3000", "w3999")
+    assert page.get_by_label("Next page").is_disabled()
+    page.get_by_label("Previous page").click()
+    page.locator(".words").focus()
+    page.keyboard.press("ArrowRight")
+    assert "w1500" in page.locator(".panel").inner_text(), "keys begin on the page that is shown"
+    page.keyboard.press("ArrowLeft")
+    assert "w1499" in page.locator(".panel").inner_text()
+    assert words(page).last.inner_text() == "w1499", "and turn it"
+    page.keyboard.press("End")
+    assert "w3999" in page.locator(".panel").inner_text()
+    assert page.problems == []
+
+
+def test_a_word_is_found_on_any_page(show):
+    page = show(long_text(4000))
+    page.get_by_label("Find a word").fill("w3210")
+    page.keyboard.press("Enter")
+    assert page.locator(".w.at").inner_text() == "w3210"
+    assert page.locator("select[name=page]").input_value() == "2"
+    page.get_by_label("Find a word").fill("399")
+    for expected in ("w3399", "w3990", "w3991"):
+        page.keyboard.press("Enter")
+        assert page.locator(".w.at").inner_text() == expected
+    page.get_by_label("Find a word").fill("absent")
+    page.keyboard.press("Enter")
+    assert "not found" in page.locator(".found").inner_text()
+    assert page.problems == []
+
+
+def test_a_hundred_thousand_words_in_one_text(show):
+    page = show(long_text(100_000))
+    assert words(page).count() == 1500, "what is drawn does not grow with the text"
+    assert "100,000 words · 1 text" in page.locator(".about").inner_text()
+    timing = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
+    assert timing < 30_000, "two seconds on a machine with nothing else to do"
+
+
+def test_a_region_is_outlined(show):
+    frame = pd.DataFrame({"word": ["She", "saw"], "surprisal": [1.0, 2.0], "region": ["start", "critical"]})
+    page = show(WordTable(frame, pd.DataFrame(), {"unit": "bits"}), outline=("region", "critical"))
+    assert page.locator(".words .outlined").all_text_contents() == ["saw"]
+    page.locator("input[name=numbers]").check()
+    assert page.locator(".words .outlined").all_text_contents() == ["saw"], "painting again keeps it"
+
+
+def test_texts_are_named_by_what_tells_them_apart(show):
+    frame = pd.DataFrame({"item": [1, 1], "condition": ["a", "b"], "word": ["She", "saw"], "surprisal": [1.0, 2.0]})
+    page = show(WordTable(frame, pd.DataFrame(), {"unit": "bits", "group_by": "item,condition"}))
+    assert page.locator("article h2").all_text_contents() == ["item 1 · condition a", "item 1 · condition b"]
 
 
 def test_a_table_with_surprisal_alone(show):

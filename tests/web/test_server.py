@@ -27,7 +27,8 @@ from wordprob.tables.schema import EXTRAS
 
 JSON = {"Content-Type": "application/json"}
 ENDLESS = {"texts": "a" * 60, "words": "regex:(a|aa)+b"}
-"""A request that takes longer than anybody waits: the pattern backtracks exponentially."""
+"""A request that takes longer than anybody waits: the pattern backtracks exponentially. Tests that need the model to be
+busy with it turn off the check of patterns."""
 
 GIVE_UP_SECONDS = 300
 """How long a test waits for a server that does not answer before it fails; no test passes or fails sooner by this."""
@@ -249,10 +250,20 @@ class ObservedQueue(ScoringQueue):
         self.tickets = []
         ObservedQueue.latest = self
 
-    def submit(self, job):
-        ticket = super().submit(job)
+    def submit(self, job, client=""):
+        ticket = super().submit(job, client)
         self.tickets.append(ticket)
         return ticket
+
+
+@pytest.fixture
+def unchecked_patterns(monkeypatch):
+    """Send patterns to the model without trying them first."""
+
+    async def check(checker, words, texts):
+        return
+
+    monkeypatch.setattr("wordprob.server.patterns.PatternChecker.check", check)
 
 
 def wait_until(condition) -> None:
@@ -286,7 +297,7 @@ def score_when_not_busy(server: str, **body):
     return answers[-1]
 
 
-def test_a_request_that_takes_too_long_is_stopped_and_the_server_keeps_running(start_server):
+def test_a_request_that_takes_too_long_is_stopped_and_the_server_keeps_running(start_server, unchecked_patterns):
     server = start_server(timeout=1.5)
     status, problem = score_when_not_busy(server, **ENDLESS)
     assert status == 504
@@ -294,7 +305,7 @@ def test_a_request_that_takes_too_long_is_stopped_and_the_server_keeps_running(s
     wait_until_ready(server)
 
 
-def test_a_full_queue_refuses_requests_until_there_is_room(start_server):
+def test_a_full_queue_refuses_requests_until_there_is_room(start_server, unchecked_patterns):
     server = start_server(ObservedQueue, timeout=GIVE_UP_SECONDS, waiting=1)
     queue = ObservedQueue.latest
     queue.tickets.clear()
@@ -322,7 +333,7 @@ def test_a_full_queue_refuses_requests_until_there_is_room(start_server):
 
 def test_a_request_is_given_up_while_its_model_is_being_loaded(start_server):
     class LoadingQueue(ScoringQueue):
-        def submit(self, job):
+        def submit(self, job, client=""):
             return super().submit(job) if not job.texts else Ticket(job, state="loading")
 
     server = start_server(LoadingQueue, timeout=0.1)
@@ -334,7 +345,7 @@ def test_a_request_is_given_up_while_its_model_is_being_loaded(start_server):
     }
 
 
-def test_clients_that_go_away_make_room_for_others(start_server):
+def test_clients_that_go_away_make_room_for_others(start_server, unchecked_patterns):
     server = start_server(timeout=2, waiting=2)
     for n in range(6):  # more than may wait
         body = json.dumps(ENDLESS if n == 0 else {"texts": f"the mark {n}"}).encode()
@@ -368,7 +379,7 @@ def test_a_body_that_never_arrives_is_not_waited_for(server, monkeypatch):
 
 def test_details_of_a_failure_go_to_the_log_and_not_to_the_client(start_server, caplog):
     class FailingQueue(ScoringQueue):
-        def submit(self, job):
+        def submit(self, job, client=""):
             if not job.texts:  # the model is loaded when the server starts
                 return super().submit(job)
             ticket = Ticket(job)

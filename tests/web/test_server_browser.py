@@ -80,6 +80,43 @@ def test_two_texts_side_by_side(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_two_texts_are_compared_word_by_word(page):
+    page.get_by_label("Compare two texts").check()
+    score(page, a="She saw the mark", b="She saw the marker")
+    table = page.locator("#comparison tbody tr")
+    assert [row.split("\t")[0] for row in table.all_inner_texts()] == ["She", "saw", "the", "mark", "All words"]
+    assert table.nth(0).locator("td").all_inner_texts()[1] == "She"
+    assert table.nth(0).locator("td").last.inner_text() == "0.00"
+    last = [cell.replace("−", "-") for cell in table.last.locator("td").all_inner_texts()]
+    assert float(last[3]) == pytest.approx(float(last[2]) - float(last[0]), abs=0.02)
+
+
+def test_words_of_one_text_alone_have_no_partner(page):
+    page.get_by_label("Compare two texts").check()
+    score(page, a="She saw the mark", b="the mark")
+    pairs = [row.locator("th, td").all_inner_texts() for row in page.locator("#comparison tbody tr").all()[:-1]]
+    assert [(pair[0], pair[2]) for pair in pairs] == [("She", ""), ("saw", ""), ("the", "the"), ("mark", "mark")]
+
+
+def test_an_example_is_scored_when_the_page_opens(page):
+    page.wait_for_selector(".words .w")
+    assert words(page)[:4] == ["She", "saw", "the", "mark"]
+    assert "half the probability" in page.locator("main > p.lead").inner_text().replace("\n", " ")
+    assert page.locator(".legend .ends span").all_text_contents() == ["0", "10", "≥ 20"], "the same for every text"
+    assert page.problems == []
+
+
+def test_a_file_goes_into_the_text_field(page, tmp_path):
+    (tmp_path / "mine.txt").write_text("the naïve mark", encoding="utf-8")
+    page.set_input_files("#file", tmp_path / "mine.txt")
+    page.wait_for_function("document.getElementById('text-a').value === 'the naïve mark'")
+    (tmp_path / "latin.txt").write_bytes(b"na\xefve")
+    page.set_input_files("#file", tmp_path / "latin.txt")
+    page.get_by_text("latin.txt is not UTF-8 text").wait_for()
+    score(page)
+    assert words(page) == ["the", "naïve", "mark"]
+
+
 def test_the_csv_is_what_the_command_would_write(page):
     score(page, a="She saw the mark")
     with page.expect_download() as download:

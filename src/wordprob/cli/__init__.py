@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -9,7 +10,7 @@ from importlib import import_module
 import click
 
 from wordprob._version import __version__
-from wordprob.cli.messages import to_flags
+from wordprob.cli.messages import printed_warnings, to_flags
 from wordprob.errors import WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -66,19 +67,37 @@ def cli() -> None:
       wordprob tokenizer DIRECTORY
       wordprob models
     """
+    click.get_current_context().with_resource(printed_warnings())
 
 
 def main() -> None:
     """Run the command line; expected errors end in one line and exit code 1, and warnings are one line each."""
     warnings.formatwarning = _format_warning
     try:
-        cli(standalone_mode=True)
+        try:
+            cli(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
     except WordprobError as error:
         click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
+        _give_up_output()
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        where = error.filename or "standard output"
+        click.echo(f"wordprob: {where} could not be written or read: {error.strerror or error}.", err=True)
+        _give_up_output()
+        sys.exit(1)
+
+
+def _give_up_output() -> None:
+    """Drop what standard output does not take, which Python would otherwise try to write once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:

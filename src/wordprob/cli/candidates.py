@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wordprob.cli.options import model_options, read_lines, read_utf8, scoring_options
+from wordprob.cli.options import model_options, read_lines, read_text, scoring_options
 from wordprob.cli.output import check_destination, emit, output_options, progress
 from wordprob.cli.word_lists import words_for
 from wordprob.errors import InputError
@@ -30,6 +30,7 @@ def candidates(
     output: Path | None,
     format_: str | None,
     force: bool,
+    escape_formulas: bool,
     model: ModelOptions,
 ) -> None:
     """Compute the surprisal of candidates after a context.
@@ -48,7 +49,7 @@ def candidates(
         raise click.UsageError("give either --context or --context-file.")
     if (words_file is None) == (not given):
         raise click.UsageError("give either --words-file or --candidate.")
-    before = context if context is not None else read_utf8(Path(str(context_file))).rstrip("\n")
+    before = context if context is not None else read_text(Path(str(context_file))).rstrip("\n")
     continuations = list(given) if words_file is None else _read_candidates(words_file)
     words = words_for(str(scoring.words), continuations)
     check_destination(output, format_, force)
@@ -66,7 +67,7 @@ def candidates(
             readers=scoring.readers,
             progress=advance,
         )
-    emit(table, output, format_, force)
+    emit(table, output, format_, force, escape_formulas)
 
 
 def _read_candidates(path: Path) -> list[str]:

@@ -186,6 +186,10 @@ def table_options(function: Function) -> Function:
             click.option(
                 "--input-format", help="text, csv, tsv, jsonl, parquet or xlsx; by default the file's ending."
             ),
+            click.option(
+                "--encoding",
+                help="Encoding of the file, such as cp1252; by default told from its bytes, and announced.",
+            ),
             click.option("--sheet", help="Sheet of an Excel file that has several."),
             click.option("--text-column", help="Column with a text on each row."),
             click.option("--word-column", help="Column with a word on each row."),
@@ -215,16 +219,16 @@ def read_source(path: Path) -> tuple[bytes, str]:
     return read_bytes(path), str(path)
 
 
-def read_utf8(path: Path) -> str:
-    """Return the text of a file, or of standard input for ``-``; raise if it is not UTF-8, with the line."""
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Return the text of a file, or of standard input for ``-``, in the encoding given or the one that it has."""
     from wordprob.tables.formats.encoding import decode
 
     data, source = read_source(path)
-    return decode(data, source)[0]
+    return decode(data, source, encoding)[0]
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path: Path, encoding: str | None = None) -> list[str]:
     """Return the lines of a file, one text each. Blank lines are kept; the last line break starts no further line."""
     from wordprob.sources.plain_text import lines_of
 
-    return lines_of(read_utf8(path), "standard input" if str(path) == "-" else str(path))
+    return lines_of(read_text(path, encoding), "standard input" if str(path) == "-" else str(path))

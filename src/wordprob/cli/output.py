@@ -14,7 +14,16 @@ import click
 from wordprob.cli.messages import to_flags
 from wordprob.cli.options import Function, with_options
 from wordprob.errors import OptionError, OutputError
-from wordprob.tables.files import FORMATS, check_output
+from wordprob.tables.files import (
+    FORMATS,
+    STANDARD_OUTPUT,
+    check_distinct,
+    check_output,
+    is_same_file,
+    is_stream,
+    sidecar,
+    write_whole,
+)
 from wordprob.tables.formats import FORMATS as TABLE_FORMATS
 
 if TYPE_CHECKING:
@@ -56,6 +65,11 @@ def _output_options(formats: Mapping[str, str]) -> Callable[[Function], Function
             help="Format, whatever the ending; table is for the screen.",
         ),
         click.option("--force", is_flag=True, help="Replace output files that exist."),
+        click.option(
+            "--escape-formulas",
+            is_flag=True,
+            help="In CSV and TSV, put ' before cells that begin with = + - @, which spreadsheets take for formulas.",
+        ),
     )
     return lambda function: with_options(function, options)
 
@@ -67,26 +81,40 @@ def check_destination(
     output: Path | None, format_: str | None, force: bool, formats: Mapping[str, str] = FORMATS
 ) -> None:
     """Raise, before a model is loaded, if the table cannot go where it should."""
-    if output is None:
-        if format_ in BINARY_FORMATS:
+    if output is None or str(output) == STANDARD_OUTPUT:
+        if format_ in BINARY_FORMATS and (output is None or sys.stdout.isatty()):
             raise OptionError(f"{format_} cannot go to the screen or a pipe; name a file with -o.")
         return
     if format_ == "table":
         raise OptionError(f"the format table is for the screen; for a file use {', '.join(formats)}.")
-    _, chosen = check_output(output, format_, force, formats)
+    _, chosen = check_output(output, format_, force, formats, with_sidecar=True)
     if chosen == "xlsx":
         from wordprob.tables.formats.excel import package
 
         package()
 
 
-def keep_input(file: Path | None, *outputs: Path | None) -> None:
-    """Raise if an output file is the input file."""
+def keep_input(file: Path | None, output: Path | None, *further_outputs: Path | None) -> None:
+    """Raise if a file that will be written is the input, or if two results would be written to the same file.
+
+    Parameters
+    ----------
+    file
+        The input, if it is a file.
+    output
+        The table that will be written, with its metadata beside it.
+    *further_outputs
+        Other files that will be written.
+    """
+    written = [path for path in further_outputs if path is not None]
+    if output is not None and not is_stream(output):
+        written += [output, sidecar(output)]
+    check_distinct(written)
     if file is None or not file.exists():
         return
-    for output in outputs:
-        if output is not None and output.exists() and output.samefile(file):
-            raise OutputError(f"{output} is the input; nothing was done. Write to another file, so that yours stays.")
+    for path in written:
+        if not is_stream(path) and is_same_file(path, file):
+            raise OutputError(f"{path} is the input; nothing was done. Write to another file, so that yours stays.")
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -110,14 +138,17 @@ def progress(total: int, description: str = "") -> Iterator[Callable[[int, int],
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def emit(table: WordTable, output: Path | None, format_: str | None, force: bool) -> None:
+def emit(
+    table: WordTable, output: Path | None, format_: str | None, force: bool, escape_formulas: bool = False
+) -> None:
     """Write or print a table, then summarise it on standard error."""
-    if output is not None:
-        table.write(output, format_, force)
+    if output is not None and str(output) != STANDARD_OUTPUT:
+        table.write(output, format_, force, escape_formulas=escape_formulas)
     elif format_ == "table" or (format_ is None and sys.stdout.isatty()):
         click.echo(pretty(table))
     else:
-        click.echo(table.to_text(format_) if format_ else table.to_text(), nl=False)
+        data = table.render(format_ or table.text_format, escape_formulas)
+        write_whole(Path(STANDARD_OUTPUT), lambda temporary: temporary.write_bytes(data))
     summarise(table, output)
 
 

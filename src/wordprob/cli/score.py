@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import models_options, read_lines, read_source, read_utf8, scoring_options, table_options
+from wordprob.cli.options import models_options, read_lines, read_source, read_text, scoring_options, table_options
 from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
 from wordprob.cli.word_lists import is_word_list, words_for
 from wordprob.errors import OptionError, did_you_mean
@@ -43,6 +43,7 @@ def score(
     format_: str | None,
     texts_output: Path | None,
     force: bool,
+    escape_formulas: bool,
     models: list[ModelOptions],
     shape: str,
     **table_layout: Any,
@@ -93,7 +94,7 @@ def score(
             readers=scoring.readers,
             progress=advance,
         )
-    emit(scored, output, format_, force)
+    emit(scored, output, format_, force, escape_formulas)
     if texts_output is not None:
         summary = scored.texts().to_csv(sep="\t", index=False, lineterminator="\n")
         write_whole(texts_output, lambda path: path.write_text(summary, encoding="utf-8"))
@@ -111,19 +112,22 @@ def _read(
         if chosen:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
-        return _read_texts(file, texts, whole_file, words, table_layout["prefix"])
-    return _read_table(Path(str(file)), format_, words, {**chosen, "prefix": table_layout["prefix"]})
+        return _read_texts(file, texts, whole_file, words, table_layout["prefix"], table_layout["encoding"])
+    for_both = {name: table_layout[name] for name in ("prefix", "encoding")}
+    return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
 
 
-def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, prefix: str) -> Stimuli:
+def _read_texts(
+    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, prefix: str, encoding: str | None
+) -> Stimuli:
     from wordprob.scoring.stimuli import stimuli_from_texts
 
     if file is None:
         given = list(texts)
     elif whole_file:
-        given = [read_utf8(file)]
+        given = [read_text(file, encoding)]
     else:
-        given = read_lines(file)
+        given = read_lines(file, encoding)
     return stimuli_from_texts(given, words_for(words, given), prefix)
 
 

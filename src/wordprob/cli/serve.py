@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -64,10 +68,18 @@ def serve(models: list[ModelOptions], host: str, open_: bool, **options: Any) ->
       wordprob serve --model gpt2-small --model pythia-160m --port 9000
       curl http://127.0.0.1:8517/api/score -H "Content-Type: application/json" -d '{"texts": "She saw the mark."}'
     """
+    with ctrl_c_ends_at_once() as load_done:
+        _serve(models, host, open_, load_done, options)
+
+
+def _serve(
+    models: list[ModelOptions], host: str, open_: bool, load_done: Callable[[], None], options: dict[str, Any]
+) -> None:
     check_installed("the page needs", ("fastapi", "uvicorn"), "serve")
     from wordprob.server import serve as start
 
     def ready(address: str) -> None:
+        load_done()
         click.echo(f"wordprob is at {address} (Ctrl-C stops it)")
         if open_:
             click.launch(address)
@@ -75,3 +87,24 @@ def serve(models: list[ModelOptions], host: str, open_: bool, **options: Any) ->
     if host not in ("127.0.0.1", "localhost", "::1"):
         click.echo(f"wordprob: whoever can reach {host} can use this page; it asks for no password.", err=True)
     start(models, host=host, ready=ready, **options)
+
+
+@contextlib.contextmanager
+def ctrl_c_ends_at_once() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C end the process at once, as long as there is nothing to finish: until the function that this gives.
+
+    Python's own handler raises an exception wherever the program is, and the code of a package that is just being
+    imported may print it or swallow it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def restore() -> None:
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        yield restore
+    finally:
+        restore()

@@ -3,8 +3,8 @@
 Both are curves in OKLab, a colour space in which equal distances look equally different, cut into steps of equal
 length. Lightness alone shows the order, so the scales work with every kind of colour blindness and on a black-and-white
 printer; the hues (yellow to blue, blue to orange) are ones that colour-blind readers can tell apart. Low surprisal is
-close to the colour of the page, which may be light or dark. The text on a colour is black or white, whichever is easier
-to read.
+close to the colour of the page, which may be light or dark. On a light page all colours are light, so that black text
+stands out from each of them by 7 to 1; on a dark page it is black or white, whichever is easier to read.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Knot(NamedTuple):
 
 
 SEQUENTIAL = {
-    "light": (Knot(0.975, 0.03, 100), Knot(0.80, 0.105, 165), Knot(0.56, 0.10, 225), Knot(0.33, 0.11, 270)),
+    "light": (Knot(0.975, 0.03, 100), Knot(0.90, 0.12, 145), Knot(0.80, 0.11, 210), Knot(0.685, 0.14, 275)),
     "dark": (Knot(0.27, 0.03, 270), Knot(0.45, 0.09, 255), Knot(0.68, 0.11, 180), Knot(0.93, 0.12, 105)),
 }
 """From low to high."""
 
 DIVERGING_HALVES = {
     "light": (
-        (Knot(0.975, 0.0, 245), Knot(0.74, 0.10, 248), Knot(0.45, 0.13, 255)),
-        (Knot(0.975, 0.0, 70), Knot(0.74, 0.125, 62), Knot(0.45, 0.12, 48)),
+        (Knot(0.975, 0.0, 245), Knot(0.86, 0.07, 246), Knot(0.69, 0.14, 252)),
+        (Knot(0.975, 0.0, 70), Knot(0.86, 0.085, 66), Knot(0.69, 0.15, 52)),
     ),
     "dark": (
         (Knot(0.27, 0.0, 250), Knot(0.55, 0.09, 246), Knot(0.82, 0.09, 240)),

@@ -13,9 +13,10 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wordprob._version import __version__
-from wordprob.errors import InputError
+from wordprob.errors import InputError, listing
 from wordprob.render import colours
 from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.formats.base import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,7 @@ def report(
     group_by: Sequence[str] = (),
     word_column: str | None = None,
     prefix: str | None = None,
+    outline: tuple[str, str] | None = None,
 ) -> str:
     """Return a scored table as one self-contained HTML page.
 
@@ -68,6 +70,8 @@ def report(
     group_by, word_column, prefix
         The columns that tell one text from another, the column of the words, and the prefix of the scored columns'
         names: by default what the metadata says, or else ``text_id`` (if it exists), ``word`` and no prefix.
+    outline
+        A column and a value: words with this value in the column, such as those of a critical region, are outlined.
 
     Examples
     --------
@@ -76,7 +80,7 @@ def report(
     >>> page[:15]
     '<!doctype html>'
     """
-    data = payload(table, group_by=group_by, word_column=word_column, prefix=prefix)
+    data = payload(table, group_by=group_by, word_column=word_column, prefix=prefix, outline=outline)
     page_style = style()
     page_script = script()
     return Template(asset("report.html")).substitute(
@@ -149,7 +153,12 @@ def _source_hash(text: str) -> str:
 
 
 def payload(
-    table: ScoredWords, *, group_by: Sequence[str] = (), word_column: str | None = None, prefix: str | None = None
+    table: ScoredWords,
+    *,
+    group_by: Sequence[str] = (),
+    word_column: str | None = None,
+    prefix: str | None = None,
+    outline: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return what the page's script shows: the metadata, and columns of equal length; missing numbers are ``None``."""
     metadata = {str(name): value for name, value in table.metadata.items()}
@@ -162,7 +171,10 @@ def payload(
     groups = _group_columns(frame, group_by, named)
     _check_frame(frame, groups)
     columns = _columns(frame, groups, metadata.get("space_after"))
-    return {"unit": str(metadata.get("unit", "")), "metadata": metadata, "columns": columns}
+    if outline is not None:
+        columns["outlined"] = _outlined(frame, *outline)
+    names = [] if list(groups) == ["text_id"] else list(groups)
+    return {"unit": str(metadata.get("unit", "")), "metadata": metadata, "columns": columns, "groups": names}
 
 
 def _with_usual_names(frame: pd.DataFrame, metadata: Mapping[str, Any]) -> pd.DataFrame:
@@ -244,6 +256,16 @@ def _columns(frame: pd.DataFrame, groups: Sequence[str], space_column: Any) -> d
     if space_column in frame:
         columns["space"] = [value.lower() not in NO_SPACE_VALUES for value in _strings(frame[space_column])]
     return columns
+
+
+def _outlined(frame: pd.DataFrame, column: str, value: str) -> list[bool]:
+    """Return for each row whether it has the value in the column; raise if no row has."""
+    require_columns("the table", [column], frame.columns)
+    found = [cell == value for cell in _strings(frame[column])]
+    if not any(found):
+        values = listing(dict.fromkeys(_strings(frame[column])))
+        raise InputError(f"no row has '{value}' in the column '{column}'. It has: {values}.")
+    return found
 
 
 def _text_names(frame: pd.DataFrame, groups: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OptionError
 from wordprob.runs.run_directory import RunDirectory
-from wordprob.tables.files import check_output, sidecar, write_whole
+from wordprob.tables.files import check_output, has_sidecar, sidecar, write_whole
 from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def merge(
     which
         Words that count as types; all of them, as they are, by default.
     """
-    path, format = check_output(path, format, force)
+    path, format = check_output(path, format, force, with_sidecar=True)
     directory = RunDirectory(output).require()
     if table not in TABLES:
         raise OptionError(f"no table of a run is called '{table}'; use {', '.join(TABLES)}.")
@@ -83,7 +83,7 @@ def merge(
         batches = _in_large_batches(_read_checked(directory, file, digest) for file, digest in files)
     metadata = directory.metadata()
     write_whole(path, lambda partial_path: _write(batches, partial_path, format, metadata))
-    if format != "parquet":
+    if has_sidecar(path, format):
         text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
         write_whole(sidecar(path), lambda partial_path: partial_path.write_text(text, encoding="utf-8"))
     return path

@@ -189,9 +189,10 @@ def read_stimuli(
     sum_by: str | None = None,
     prefix: str = "",
     name: str | None = None,
+    encoding: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
-    opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name)
+    opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
     layout = lay_out(opened, text_column, word_column, group_by, space_after)
     stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
@@ -248,6 +249,7 @@ def score_table(
     input_format: str | None = None,
     sheet: str | None = None,
     decimal: str | None = None,
+    encoding: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **scoring: Any,
@@ -282,9 +284,9 @@ def score_table(
         Put before the names of all new columns.
     unit
         ``bits`` or ``nats``.
-    input_format, sheet, decimal
-        The format of a file without the usual extension, the sheet of a workbook, and the decimal mark of what is added
-        to a CSV file, where the file does not show them.
+    input_format, sheet, decimal, encoding
+        The format of a file without the usual extension, the sheet of a workbook, the decimal mark of what is added to
+        a CSV file, and the encoding of a text file, where the file does not show them.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -313,6 +315,7 @@ def score_table(
         per_word=per_word,
         sum_by=sum_by,
         prefix=prefix,
+        encoding=encoding,
     )
     return stimuli.score(model, shape=shape, unit=unit, load_options=load_options, progress=progress, **scoring)
 

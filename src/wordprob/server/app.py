@@ -21,7 +21,6 @@ from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
 from wordprob.options import ScoringOptions
 from wordprob.render import page as render
 from wordprob.server.job_queue import (
-    BusyError,
     ModelLoadingError,
     ScoringJob,
     ScoringQueue,
@@ -29,9 +28,19 @@ from wordprob.server.job_queue import (
     Ticket,
     WorkerError,
 )
-from wordprob.server.middleware import SHOWN_CHARACTERS, RefusedError, RequestLimits, SecurityHeaders, problem
+from wordprob.server.middleware import (
+    RETRY_AFTER_SECONDS,
+    SHOWN_CHARACTERS,
+    RefusedError,
+    RequestLimits,
+    SecurityHeaders,
+    problem,
+)
+from wordprob.server.paths import without_paths
+from wordprob.server.patterns import PatternChecker
 from wordprob.server.schema import ModelsResponse, Problem, ScoreRequest, ScoreResponse
 from wordprob.server.settings import ServerSettings
+from wordprob.server.waiting_line import BusyError
 from wordprob.tables.result import WordTable, records
 
 LOG = logging.getLogger("wordprob.server")
@@ -43,8 +52,6 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 MEDIA_TYPES = {"csv": "text/csv", "tsv": "text/tab-separated-values", "jsonl": "application/jsonl", "html": "text/html"}
 SERVER_ERROR_MESSAGE = "something went wrong; the terminal that the server runs in says what."
-RETRY_AFTER_SECONDS = 5
-"""When a client that was refused because the server is busy may try again."""
 DISCONNECT_CHECK_SECONDS = 0.25
 """Time between checks whether the client of a waiting request is still connected."""
 
@@ -59,7 +66,9 @@ def create_app(settings: ServerSettings, queue: ScoringQueue) -> ASGIApp:
         redoc_url=None,
     )
     _add_pages(app, settings)
-    _add_api(app, settings, queue)
+    patterns = PatternChecker()
+    _add_api(app, settings, queue, patterns)
+    app.router.add_event_handler("shutdown", patterns.close)
     _add_error_handlers(app)
     limited = RequestLimits(app, settings.hosts, settings.max_body_bytes, _too_much_text(settings))
     return SecurityHeaders(limited)
@@ -96,7 +105,7 @@ def _asset(name: str) -> str:
 # --- the JSON routes --------------------------------------------------------------------------------------------------
 
 
-def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue) -> None:
+def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue, patterns: PatternChecker) -> None:
     @app.get("/api/models", summary="What this server offers")
     async def models() -> ModelsResponse:
         return ModelsResponse(
@@ -110,7 +119,10 @@ def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue) -> Non
     @app.post("/api/score", summary="Surprisal of every word", response_model=ScoreResponse, responses=ERROR_RESPONSES)
     async def score(body: ScoreRequest, request: Request) -> Response:
         job = _job(body, settings)
-        table = await _scored(queue.submit(job), request, settings)
+        if _has_pattern(job) and not queue.knows(job):
+            await patterns.check(str(job.words), job.texts)
+        client = request.client.host if request.client else ""
+        table = await _scored(queue.submit(job, client), request, settings)
         return await asyncio.to_thread(_score_response, table, job.model, body.format)
 
 
@@ -129,6 +141,10 @@ def _job(body: ScoreRequest, settings: ServerSettings) -> ScoringJob:
         ids=None if body.ids is None else tuple(body.ids),
         options=ScoringOptions(**{**options, "extras": tuple(options["extras"])}),
     )
+
+
+def _has_pattern(job: ScoringJob) -> bool:
+    return isinstance(job.words, str) and job.words.startswith("regex:")
 
 
 def _check_characters(body: ScoreRequest) -> None:
@@ -172,7 +188,7 @@ async def _scored(ticket: Ticket, request: Request, settings: ServerSettings) ->
     if result.done():
         return result.result()
     state = ticket.state  # before the job is cancelled: it may be next in the queue
-    ticket.future.cancel()
+    ticket.give_up()
     result.cancel()
     if state == "scoring":
         raise SlowError
@@ -186,7 +202,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 def _score_response(table: WordTable, model: str, format: str) -> Response:
     """Return a table in the format that the request asks for, under the name by which the model is offered."""
-    table = WordTable(table.to_pandas(), table.texts(), {**table.metadata, "model": model})
+    table = WordTable(table.to_pandas(), table.texts(), without_paths({**table.metadata, "model": model}))
     if format == "json":
         return Response(_score_json(table, model), media_type="application/json")
     content = render.report(table) if format == "html" else table.to_text(format)
@@ -239,7 +255,7 @@ def _problem(status: int, message: str, kind: str, headers: dict[str, str] | Non
 def _expected_error(error: WordprobError) -> Response:
     """A model that cannot be loaded is the server's trouble (503), everything else the request's (422)."""
     status = 503 if isinstance(error, ModelError) else 422
-    return _problem(status, str(error), type(error).__name__)
+    return _problem(status, without_paths(str(error)), type(error).__name__)
 
 
 def _validation_message(error: RequestValidationError) -> str:

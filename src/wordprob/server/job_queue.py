@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import traceback
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +22,7 @@ from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.server.schema import SCORING_FIELDS
 from wordprob.server.settings import ServerSettings
+from wordprob.server.waiting_line import BusyError, WaitingLine
 
 if TYPE_CHECKING:
     from wordprob.scoring.scorer import Scorer
@@ -30,10 +32,11 @@ CACHED_RESULTS = 8
 """Results that are kept, so that downloading what the page shows does not score it again."""
 
 
-class BusyError(Exception):
-    """The server cannot take a request now; it can be sent again later."""
+LEFT_ALONE_SECONDS = 2.0
+"""How long a job goes on whose client has left. One that is nearly done ends by itself, and the model stays loaded."""
 
-    reason = "the server is busy with other requests"
+CHECK_SECONDS = 0.25
+"""Time between checks whether the client of a job has left."""
 
 
 class ModelLoadingError(BusyError):
@@ -78,15 +81,22 @@ class ScoringJob:
 
 @dataclass(eq=False)
 class Ticket:
-    """A job in the queue: its future result, and how far it is."""
+    """A job in the queue: its future result, how far it is, who sent it, and since when nobody waits for it."""
 
     job: ScoringJob
     future: Future[WordTable] = field(default_factory=Future)
     state: Literal["waiting", "loading", "scoring"] = "waiting"
+    client: str = ""
+    left_at: float | None = None
+
+    def give_up(self) -> None:
+        """Say that nobody waits for the result any more: a job that waits is dropped, one that runs is ended."""
+        if not self.future.cancel():
+            self.left_at = time.monotonic()
 
 
 class ScoringQueue:
-    """Takes jobs and scores them one after another.
+    """Takes jobs and scores them one after another; clients take turns.
 
     Parameters
     ----------
@@ -97,7 +107,7 @@ class ScoringQueue:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: WaitingLine[Ticket] = WaitingLine(settings.waiting)
         self._changed = threading.Condition()  # guards _waiting, _closed and _results
         self._closed = False
         self._results: OrderedDict[ScoringJob, WordTable] = OrderedDict()
@@ -113,17 +123,19 @@ class ScoringQueue:
             return None
         return worker.pid
 
-    def submit(self, job: ScoringJob) -> Ticket:
-        """Add a job to the queue; raise :class:`BusyError` if the queue is full."""
-        ticket = Ticket(job)
+    def knows(self, job: ScoringJob) -> bool:
+        """Return True if the result of a job is kept from a short while ago."""
+        with self._changed:
+            return job in self._results
+
+    def submit(self, job: ScoringJob, client: str = "") -> Ticket:
+        """Add a client's job to the queue; raise :class:`BusyError` if the queue is full."""
+        ticket = Ticket(job, client=client)
         with self._changed:
             if job in self._results:
                 ticket.future.set_result(self._results[job])
                 return ticket
-            self._drop_cancelled()
-            if len(self._waiting) >= self._settings.waiting:
-                raise BusyError
-            self._waiting.append(ticket)
+            self._waiting.add(ticket)
             self._changed.notify()
         return ticket
 
@@ -141,13 +153,10 @@ class ScoringQueue:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._kill_worker()  # ends the job that the thread is waiting for
-        self._thread.join()
-        self._kill_worker()  # the thread may have started another process meanwhile
-
-    def _drop_cancelled(self) -> None:
-        """Remove jobs whose clients have gone away, so that they take nobody's place."""
-        self._waiting = deque(ticket for ticket in self._waiting if not ticket.future.cancelled())
+        while self._thread.is_alive():
+            self._kill_worker()  # ends the job that the thread is waiting for; it may be starting a process just now
+            self._thread.join(CHECK_SECONDS)
+        self._kill_worker()
 
     # --- in the queue's thread ---
 
@@ -162,8 +171,8 @@ class ScoringQueue:
     def _next_ticket(self) -> Ticket | None:
         """Wait for a job; return None if the queue was closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._waiting)
-            return None if self._closed else self._waiting.popleft()
+            self._changed.wait_for(lambda: self._closed or len(self._waiting))
+            return None if self._closed else self._waiting.take()
 
     def _finish(self, ticket: Ticket) -> None:
         """Score a job, and set the result of its ticket or the error."""
@@ -179,11 +188,12 @@ class ScoringQueue:
         ticket.state = "loading"
         channel = self._channel_to_worker()
         self._send(channel, (self._settings.models[ticket.job.model], ticket.job))
-        self._receive(channel, timeout_seconds=None)  # until the model is in memory
+        self._receive(channel)  # waits until the model is in memory
         ticket.state = "scoring"
         # A job without texts prepares the model for its first text, which counts as loading it: no time limit.
         timeout_seconds = self._settings.timeout if ticket.job.texts else None
-        table: WordTable = self._receive(channel, timeout_seconds)
+        self._wait(channel, ticket, timeout_seconds)
+        table: WordTable = self._receive(channel)
         return table
 
     def _remember(self, job: ScoringJob, table: WordTable) -> None:
@@ -204,12 +214,23 @@ class ScoringQueue:
         except OSError:
             raise self._worker_ended() from None
 
-    def _receive(self, channel: Channel, timeout_seconds: float | None) -> Any:
+    def _wait(self, channel: Channel, ticket: Ticket, timeout_seconds: float | None) -> None:
+        """Wait for an answer; end the worker if it takes too long, or if the client has left."""
+        started = time.monotonic()
+        try:
+            while not channel.poll(CHECK_SECONDS):
+                now = time.monotonic()
+                is_late = timeout_seconds is not None and now - started > timeout_seconds
+                is_left_alone = ticket.left_at is not None and now - ticket.left_at > LEFT_ALONE_SECONDS
+                if is_late or is_left_alone:
+                    self._kill_worker()
+                    raise SlowError
+        except (EOFError, OSError):
+            raise self._worker_ended() from None
+
+    def _receive(self, channel: Channel) -> Any:
         """Return what the worker sends, or raise the error that it reports."""
         try:
-            if not channel.poll(timeout_seconds):
-                self._kill_worker()
-                raise SlowError
             outcome, value = channel.receive()
         except (EOFError, OSError):
             raise self._worker_ended() from None

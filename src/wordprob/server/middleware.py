@@ -34,6 +34,12 @@ DRAIN_MAX_BYTES = 1 << 24
 DRAIN_TIMEOUT_SECONDS = 2.0
 """How long a refused request is read and dropped before it is answered."""
 
+MAX_REQUESTS = 256
+"""Requests that are answered at the same time; further ones are asked to come again."""
+
+RETRY_AFTER_SECONDS = 5
+"""When a client that was refused because the server is busy may try again."""
+
 SHOWN_CHARACTERS = 100
 """How much of a client's own words an error message repeats."""
 
@@ -73,7 +79,7 @@ class SecurityHeaders:
 
 
 class RequestLimits:
-    """Refuses requests for an unknown host, from another site's page, that are not JSON, or that are too large.
+    """Refuses requests for an unknown host, from another site's page, that are not JSON, too large, or too many.
 
     Parameters
     ----------
@@ -93,13 +99,23 @@ class RequestLimits:
         self._hosts = hosts
         self._max_body_bytes = max_body_bytes
         self._too_large = too_large
+        self._n_requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the request and read its body, then pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        self._n_requests += 1
         try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._n_requests -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if self._n_requests > MAX_REQUESTS:
+                raise RefusedError(503, "the server is busy with other requests. Try again in a moment.", "BusyError")
             self._check_headers(Headers(scope=scope), scope["method"])
             body = await asyncio.wait_for(self._read_body(receive), BODY_TIMEOUT_SECONDS)
         except TimeoutError:
@@ -177,5 +193,7 @@ async def _drain(receive: Receive) -> None:
 
 async def _send_refusal(send: Send, refused: RefusedError) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    if refused.status == 503:
+        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": problem(refused.message, refused.kind)})

@@ -12,15 +12,13 @@ import uvicorn
 from wordprob.errors import OptionError
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.server.app import create_app
+from wordprob.server.connections import KEEP_ALIVE_SECONDS, TimedConnection
 from wordprob.server.job_queue import ScoringQueue
 from wordprob.server.settings import ServerSettings, host_names, public_names
 
 __all__ = ["ServerSettings", "create_app", "serve"]
 
 DEFAULT_PORT = 8517
-MAX_CONNECTIONS = 64
-"""Connections at the same time; further ones are refused."""
-
 SHUTDOWN_TIMEOUT_SECONDS = 2
 """Time that requests have to finish when the server is stopped."""
 
@@ -75,11 +73,15 @@ def serve(
         waiting=waiting,
         hosts=(*host_names(host), *names),
     )
-    with contextlib.closing(listen(host, port)) as listening, contextlib.closing(ScoringQueue(settings)) as queue:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        contextlib.closing(listen(host, port)) as listening,
+        contextlib.closing(ScoringQueue(settings)) as queue,
+    ):
         queue.load(settings.default_model)
         if ready is not None:
             ready(address(listening))
-        _answer_requests(settings, queue, listening)
+        uvicorn.Server(server_config(settings, queue)).run(sockets=[listening])
 
 
 def _model_options(model: str | ModelOptions, shared: dict[str, Any]) -> ModelOptions:
@@ -88,18 +90,18 @@ def _model_options(model: str | ModelOptions, shared: dict[str, Any]) -> ModelOp
     return ModelOptions(model=model, **shared)
 
 
-def _answer_requests(settings: ServerSettings, queue: ScoringQueue, listening: socket.socket) -> None:
-    config = uvicorn.Config(
+def server_config(settings: ServerSettings, queue: ScoringQueue) -> uvicorn.Config:
+    """Return how uvicorn runs the application: without logs, headers of its own or clients that hold it up."""
+    return uvicorn.Config(
         create_app(settings, queue),
-        log_level="warning",
+        http=TimedConnection,
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

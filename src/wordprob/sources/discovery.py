@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wordprob.errors import InputError, OptionError
+from wordprob.tables.formats.compression import COMPRESSIONS
 from wordprob.tables.formats.extensions import EXTENSIONS
 
 HUB = "hf:"
@@ -23,8 +24,6 @@ KINDS = {
     **{extension: EXTENSIONS[extension] for extension in TABLE_EXTENSIONS},
 }
 """How a file is read, by its extension."""
-
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 WHOLE_TEXT_EXTENSIONS = (".txt", ".text", ".md", "")
 """Extensions of the files of a folder that are taken as whole texts."""

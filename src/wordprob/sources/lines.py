@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
-import lzma
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple
 
 from wordprob.errors import InputError
 from wordprob.sources.discovery import Source
 from wordprob.sources.records import ReadOptions
+from wordprob.tables.formats.compression import open_file
 from wordprob.tables.formats.encoding import UTF8_MARK
 
 MAX_UTF8_BYTES = 4
@@ -30,9 +27,6 @@ UNLIMITED = 1 << 60
 LETTERS = re.compile(rb'[^",;\t\r\n]+')
 """What does not matter for where the cells and rows of a table end."""
 
-OPENERS: dict[str, Callable[..., Any]] = {"": Path.open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-"""How to open a file, by the extension of its compression."""
-
 
 class NumberedLine(NamedTuple):
     """A line, its number from 1, and where the next begins; the line is ``None`` if it is too long to be held."""
@@ -47,11 +41,7 @@ def open_source(source: Source) -> IO[bytes]:
     path = Path(source.path)
     if not path.is_file():
         raise InputError(f"no such file: {path}")
-    if source.compression == ".zst":
-        import pyarrow as pa
-
-        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")))
-    return cast("IO[bytes]", OPENERS[source.compression](path, "rb"))
+    return open_file(path)
 
 
 def longest_line(options: ReadOptions, bytes_per_character: int) -> int:

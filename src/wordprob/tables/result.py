@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from wordprob.errors import InputError
 from wordprob.tables import formats
 from wordprob.tables.batch_scores import BatchScores
-from wordprob.tables.files import check_output, format_of, write_whole
+from wordprob.tables.files import check_output, format_of, has_sidecar, write_whole
 from wordprob.tables.formats import ExtendedSheet
+from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.frames import build_frames
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ScoredTable", "WordTable", "records"]
-
-TEXT_FORMATS = ("csv", "tsv", "jsonl")
-"""The formats that are plain text."""
 
 
 class WordTable:
@@ -98,6 +96,11 @@ class WordTable:
         """The format of the user's file, or ``frame`` for what did not come from a file."""
         return "frame" if self._extended is None else self._extended.sheet.format
 
+    @property
+    def text_format(self) -> str:
+        """The format that the table is printed in: that of the user's file if it is plain text, otherwise TSV."""
+        return self.format if self.format in formats.TEXT_FORMATS else "tsv"
+
     def __len__(self) -> int:
         """Return the number of words that were scored."""
         return len(self._words)
@@ -131,7 +134,7 @@ class WordTable:
         notes = self._words.loc[self._words["surprisal"].isna(), "note"]
         return {str(note): int(count) for note, count in notes.value_counts().items()}
 
-    def render(self, format: str) -> bytes:
+    def render(self, format: str, escape_formulas: bool = False) -> bytes:
         """Return the table as the bytes of a file.
 
         In the format that a user's table came in, its own lines come back as they were.
@@ -140,11 +143,17 @@ class WordTable:
         ----------
         format
             ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``xlsx``.
+        escape_formulas
+            In CSV and TSV, put an apostrophe before cells that begin with ``=``, ``+``, ``-`` or ``@`` and are no
+            numbers, so that a spreadsheet program does not take them for formulas.
         """
         entry = parquet_entry(self.metadata)
+        escape_formulas = escape_formulas and format in formats.SEPARATORS
         if self._extended is None:
-            return formats.render_frame(self._words, format, entry)
-        return self._extended.render(format, entry)
+            words = escape_frame(self._words) if escape_formulas else self._words
+            return formats.render_frame(words, format, entry)
+        extended = self._extended.escape_formulas(format) if escape_formulas else self._extended
+        return extended.render(format, entry)
 
     def to_text(self, format: str | None = None) -> str:
         """Return the table as text; numbers in full precision, missing ones empty (null in JSON).
@@ -154,14 +163,16 @@ class WordTable:
         format
             ``tsv``, ``csv`` or ``jsonl``; by default the format that the user's table came in, and otherwise ``tsv``.
         """
-        default = self.format if self.format in TEXT_FORMATS else "tsv"
-        data = self.render(format or default)
-        if self._extended is None:
+        format = format or self.text_format
+        data = self.render(format)
+        if self._extended is None or format != self.format:
             return data.decode("utf-8")
-        text, _ = formats.decode(data, "the table")  # a user's file keeps its encoding, which may be UTF-16
-        return text
+        encoding = self._extended.sheet.encoding  # a user's file keeps its own
+        return data.removeprefix(encoding.mark).decode(encoding.codec)
 
-    def write(self, path: str | Path, format: str | None = None, force: bool = False) -> Path:
+    def write(
+        self, path: str | Path, format: str | None = None, force: bool = False, *, escape_formulas: bool = False
+    ) -> Path:
         """Write the table to a file, completely or not at all.
 
         The metadata goes into a Parquet file itself, and beside any other file as ``<name>.meta.json``.
@@ -169,16 +180,19 @@ class WordTable:
         Parameters
         ----------
         path
-            Where to write; the extension determines the format unless ``format`` does.
+            Where to write; the extension determines the format unless ``format`` does. A pipe, a device or ``-``
+            (standard output) is written into, without metadata.
         format
             ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``xlsx``.
         force
             Replace a file that exists.
+        escape_formulas
+            As for :meth:`render`.
         """
-        path, format = check_output(path, format, force, formats.FORMATS)
-        data = self.render(format)
+        path, format = check_output(path, format, force, formats.FORMATS, with_sidecar=True)
+        data = self.render(format, escape_formulas)
         write_whole(path, lambda temporary: temporary.write_bytes(data))
-        if format != "parquet":
+        if has_sidecar(path, format):
             write_sidecar(path, self.metadata)
         return path
 

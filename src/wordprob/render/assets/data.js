@@ -4,6 +4,8 @@
 const wordprob = {};
 
 wordprob.STEPS = 33; // colours of a scale, as in colours.py
+wordprob.PAGE_WORDS = 1500; // a text with more words is divided into pages of about so many
+wordprob.PAGE_SLACK_WORDS = 300; // how far a page may go on to end where a paragraph does
 wordprob.VIEWS = {
   corrected: "Corrected",
   naive: "Naive",
@@ -16,6 +18,7 @@ wordprob.Data = class {
     this.unit = payload.unit;
     this.metadata = payload.metadata;
     this.columns = payload.columns;
+    this.groups = payload.groups || [];
     this.size = payload.columns.word.length;
     this.sources = new Map(Object.entries(payload.sources || {}).map(([id, text]) => [id, Array.from(text)]));
     this.hasNaive = "surprisal_naive" in this.columns;
@@ -23,7 +26,7 @@ wordprob.Data = class {
     this.texts = this.textsByModel();
     // The ends of the colour scales: a few extreme words must not make all others look alike.
     const surprisals = this.allValues("corrected").concat(this.allValues("naive"));
-    this.maxSurprisal = roundUp(quantile(surprisals, 0.98) || 1);
+    this.maxSurprisal = payload.scale || roundUp(quantile(surprisals, 0.98) || 1);
     this.maxDifference = roundUp(quantile(this.allValues("difference").map(Math.abs), 0.98) || 1);
   }
 
@@ -99,8 +102,27 @@ wordprob.Data = class {
     return start > end + 1 ? "¶" : start > end ? " " : "";
   }
 
+  // Where the pages of a text begin. A page ends with a paragraph if one ends near; the last page is never a scrap.
+  pages(text) {
+    const starts = [0];
+    const size = text.rows.length;
+    let start = 0;
+    while (size - start > wordprob.PAGE_WORDS + wordprob.PAGE_SLACK_WORDS) {
+      start += wordprob.PAGE_WORDS;
+      let n = start;
+      while (n < start + wordprob.PAGE_SLACK_WORDS && this.gap(text, n) !== "¶") n++;
+      if (n < start + wordprob.PAGE_SLACK_WORDS) start = n;
+      starts.push(start);
+    }
+    return starts;
+  }
+
+  // A text by what tells it from others: "item 3 · condition a", or its number.
   title(text) {
-    return text.id === "" ? "The text" : `Text ${text.id}`;
+    if (text.id === "") return "The text";
+    const values = text.id.split(" · ");
+    if (!this.groups.length || this.groups.length !== values.length) return `Text ${text.id}`;
+    return this.groups.map((name, n) => `${name} ${values[n]}`).join(" · ");
   }
 };
 

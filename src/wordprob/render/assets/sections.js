@@ -48,11 +48,23 @@ wordprob.table = (caption, heads, rows) => {
   );
 };
 
-const FIRST_ROWS = 1000; // a button shows the rest of a longer table
+const FIRST_ROWS = 1000; // a button shows the next rows of a longer table
+
+// A table of items, of which a button shows more; rows are made when they are shown.
+wordprob.longTable = (caption, heads, items, row, noun, maxRows = FIRST_ROWS) => {
+  const { h, count } = wordprob;
+  const table = wordprob.table(caption, heads, items.slice(0, maxRows).map(row));
+  if (items.length <= maxRows) return table;
+  const more = () =>
+    firstRows.replaceWith(wordprob.longTable(caption, heads, items, row, noun, maxRows + 10 * FIRST_ROWS));
+  const label = `Show more of ${count(items.length, noun)}`;
+  const firstRows = h("div", {}, table, h("button", { type: "button", onclick: more }, label));
+  return firstRows;
+};
 
 // The words of a text with all their numbers.
-wordprob.sections.words = (data, text, maxRows = FIRST_ROWS) => {
-  const { h, number, count } = wordprob;
+wordprob.sections.words = (data, text) => {
+  const { number } = wordprob;
   const columns = [
     ["Surprisal", "surprisal", (i) => number(data.get("surprisal", i))],
     ["Naive", "surprisal_naive", (i) => number(data.get("surprisal_naive", i))],
@@ -63,18 +75,13 @@ wordprob.sections.words = (data, text, maxRows = FIRST_ROWS) => {
     ["Context", "context_tokens", (i) => String(data.get("context_tokens", i) ?? "—")],
     ["Note", "note", (i) => data.get("note", i)],
   ].filter(([, name]) => name in data.columns && (name !== "note" || text.rows.some((i) => data.get(name, i))));
-  const table = wordprob.table(
+  return wordprob.longTable(
     `${data.title(text)}${unitOf(data)}`,
     ["Word", ...columns.map(([head]) => head)],
-    text.rows
-      .slice(0, maxRows)
-      .map((i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))]),
+    text.rows,
+    (i) => [wordprob.bdi(data.columns.word[i]), ...columns.map(([, , cell]) => cell(i))],
+    "word",
   );
-  if (text.rows.length <= maxRows) return table;
-  const showAll = () => firstRows.replaceWith(wordprob.sections.words(data, text, Infinity));
-  const button = h("button", { type: "button", onclick: showAll }, `Show all ${count(text.rows.length, "word")}`);
-  const firstRows = h("div", {}, table, button);
-  return firstRows;
 };
 
 wordprob.sections.distribution = (data, model, view) => {
@@ -287,9 +294,67 @@ wordprob.sections.texts = (data, model, jump) => {
   return wordprob.section(
     "texts",
     "Texts",
-    wordprob.table(`${wordprob.count(texts.length, "text")}: surprisal${unitOf(data)}`, heads, texts.map(row)),
+    wordprob.longTable(`${wordprob.count(texts.length, "text")}: surprisal${unitOf(data)}`, heads, texts, row, "text"),
   );
 };
+
+// Two texts word by word: equal words stand beside each other, and the last row has the totals.
+wordprob.sections.comparison = (data, first, second) => {
+  const { number, bdi } = wordprob;
+  const total = (text) => data.values("corrected", text.rows).reduce((sum, value) => sum + value, 0);
+  const value = (i) => (i === null ? null : data.value("corrected", i));
+  const word = (i) => (i === null ? "" : bdi(data.columns.word[i]));
+  const difference = (a, b) => number(a === null || b === null ? null : b - a, "difference");
+  const rows = alignWords(data, first, second).map(([a, b]) => [
+    word(a),
+    a === null ? "" : number(value(a)),
+    word(b),
+    b === null ? "" : number(value(b)),
+    difference(value(a), value(b)),
+  ]);
+  const totals = ["All words", number(total(first)), "", number(total(second)), difference(total(first), total(second))];
+  return wordprob.section(
+    "comparison",
+    "Word by word",
+    wordprob.table(
+      `Surprisal${unitOf(data)}; the difference is ${second.id} minus ${first.id}`,
+      [first.id, "Surprisal", second.id, "Surprisal", "Difference"],
+      [...rows, totals],
+    ),
+  );
+};
+
+const MAX_ALIGNED = 1_000_000; // pairs of words that are compared; of longer texts, words are paired by their number
+
+// Pairs of rows of two texts, null where a text has no such word: as many equal words as possible are paired, and words
+// between them in their order.
+function alignWords(data, first, second) {
+  const [a, b] = [first.rows, second.rows];
+  const equal = (i, j) => data.columns.word[a[i]] === data.columns.word[b[j]];
+  const matches = a.length * b.length > MAX_ALIGNED ? [] : longestCommon(a.length, b.length, equal);
+  const pairs = [];
+  let [i, j] = [0, 0];
+  for (const [nextI, nextJ] of [...matches, [a.length, b.length]]) {
+    while (i < nextI || j < nextJ) pairs.push([i < nextI ? a[i++] : null, j < nextJ ? b[j++] : null]);
+    if (nextI < a.length) pairs.push([a[i++], b[j++]]);
+  }
+  return pairs;
+}
+
+// The longest common subsequence of two sequences, as pairs of positions.
+function longestCommon(n, m, equal) {
+  const lengths = Array.from({ length: n + 1 }, () => new Uint32Array(m + 1));
+  for (let i = n - 1; i >= 0; i--)
+    for (let j = m - 1; j >= 0; j--)
+      lengths[i][j] = equal(i, j) ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+  const pairs = [];
+  for (let [i, j] = [0, 0]; i < n && j < m; ) {
+    if (equal(i, j)) pairs.push([i++, j++]);
+    else if (lengths[i + 1][j] >= lengths[i][j + 1]) i++;
+    else j++;
+  }
+  return pairs;
+}
 
 wordprob.sections.provenance = (data, model) => {
   const { h } = wordprob;

@@ -28,6 +28,7 @@ wordprob.View = class {
       id: "words",
       class: this.options.compare ? "compare" : this.data.size > wordprob.MAX_WORDS_LAID_OUT ? "many" : "",
     });
+    this.comparison = h("div", {});
     this.distribution = h("div", {});
     this.sections = h("div", {});
     this.legend = h("div", { class: "legend" });
@@ -40,6 +41,7 @@ wordprob.View = class {
       h("p", { class: "about" }, this.about()),
       h("div", { class: "controls" }, this.choices(), this.legend),
       this.words,
+      this.comparison,
       this.asTable,
       this.distribution,
       this.sections,
@@ -73,6 +75,7 @@ wordprob.View = class {
       this.data.hasNaive ? this.viewChoice() : null,
       this.data.models.length > 1 ? this.modelChoice() : null,
       this.options.compare ? null : this.textChoice(),
+      this.options.compare ? null : this.search(),
       h(
         "label",
         { class: "check" },
@@ -167,6 +170,38 @@ wordprob.View = class {
     );
   }
 
+  // A field that finds words in all texts; Enter goes from one to the next.
+  search() {
+    const { h } = wordprob;
+    this.found = h("span", { class: "found", "aria-live": "polite" });
+    const field = h("input", {
+      type: "search",
+      name: "find",
+      "aria-label": "Find a word",
+      placeholder: "Find a word",
+      onkeydown: (event) => event.key === "Enter" && this.find(event.target),
+    });
+    return h("span", { class: "find" }, field, this.found);
+  }
+
+  // Select the next word that contains what the field holds, after the word that is selected.
+  find(field) {
+    const wanted = field.value.trim().toLowerCase();
+    if (!wanted) return;
+    const places = this.texts.flatMap((text) => text.rows.map((i, n) => ({ text, n, i })));
+    const holds = ({ i }) => this.data.columns.word[i].toLowerCase().includes(wanted);
+    const matches = places.filter(holds);
+    this.found.textContent = matches.length ? "" : "not found";
+    if (!matches.length) return;
+    const last = this.lastFound;
+    const after = last === undefined ? -1 : matches.findIndex(({ i }) => i > last);
+    const place = Math.max(after, 0);
+    this.jump(matches[place].text, matches[place].n);
+    this.lastFound = matches[place].i;
+    this.found.textContent = `${place + 1} of ${matches.length.toLocaleString("en")}`;
+    field.focus();
+  }
+
   // Change the state, and redraw what depends on it.
   set(change) {
     const before = this.state;
@@ -184,10 +219,11 @@ wordprob.View = class {
     if (this.drawnModel !== this.state.model) this.drawModel();
     if (this.chooser) this.markChosenText();
     const shown = this.state.all || this.options.compare ? this.texts : [this.texts[this.state.textIndex]];
-    this.shown = shown.map((text) => new wordprob.Words(this.data, text, this.panel));
-    this.words.replaceChildren(
-      ...this.shown.map((words) => h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.box)),
-    );
+    this.shown = shown.map((text) => new wordprob.Words(this.data, text, this.panel, () => this.fillTable()));
+    const article = (words) =>
+      h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.pager, words.box);
+    this.words.replaceChildren();
+    for (const words of this.shown) this.words.append(article(words));
     this.paint();
     this.fillTable();
   }
@@ -198,6 +234,8 @@ wordprob.View = class {
     const { model } = this.state;
     const jump = (text, n) => this.jump(text, n);
     this.drawnModel = model;
+    const [first, second] = this.texts;
+    if (this.options.compare && second) this.comparison.replaceChildren(sections.comparison(this.data, first, second));
     this.sections.replaceChildren(
       ...(this.data.hasNaive ? [sections.moved(this.data, model, jump)] : []),
       sections.missing(this.data, model, jump),
@@ -272,8 +310,13 @@ wordprob.View = class {
     const [summary] = this.asTable.children;
     this.asTable.replaceChildren(
       summary,
-      ...(this.asTable.open ? this.shown.map((words) => wordprob.sections.words(this.data, words.text)) : []),
+      ...(this.asTable.open ? this.shown.map((words) => this.wordTable(words)) : []),
     );
+  }
+
+  // The words of a text, or of its page that is shown, with all their numbers.
+  wordTable(words) {
+    return wordprob.sections.words(this.data, { id: words.text.id, rows: words.rows });
   }
 
   // Show word n of a text, and select it.
@@ -282,6 +325,7 @@ wordprob.View = class {
     if (!this.shown.some((words) => words.text === text)) this.set({ textIndex });
     const words = this.shown.find((candidate) => candidate.text === text);
     words.box.focus({ preventScroll: true });
+    words.turnTo(n);
     words.spans[n].scrollIntoView({ block: "center" });
     words.select(n);
   }

@@ -9,7 +9,8 @@ wordprob.h = (tag, attributes, ...children) => {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  // One by one: a call takes no more than some ten thousand arguments.
+  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) element.append(child);
   return element;
 };
 
@@ -25,12 +26,13 @@ document.addEventListener(
   true,
 );
 
-// The coloured words of one text. Arrow keys go from word to word. The words are plain text and not buttons, so that a
-// screen reader reads them as a text.
+// The coloured words of one text; a long one has pages, of which one is drawn. Arrow keys go from word to word. The words
+// are plain text and not buttons, so that a screen reader reads them as a text.
 wordprob.Words = class {
-  constructor(data, text, panel) {
+  constructor(data, text, panel, onTurn) {
     const h = wordprob.h;
-    Object.assign(this, { data, text, panel, current: -1, spans: [] });
+    const pages = data.pages(text);
+    Object.assign(this, { data, text, panel, onTurn, pages, page: 0, current: -1, spans: [] });
     this.box = h(
       "div",
       {
@@ -42,32 +44,89 @@ wordprob.Words = class {
         onmousemove: (event) => this.hover(event),
         onmouseleave: () => panel.leave(),
         onclick: (event) => this.click(event),
-        onblur: () => this.deselect(),
+        onblur: (event) => event.relatedTarget?.name === "find" || this.deselect(),
       },
       this.paragraphs(),
     );
+    this.pager = pages.length > 1 ? this.makePager() : null;
   }
 
+  // The words of the page that is drawn: from the first up to, and without, the last.
+  get start() {
+    return this.pages[this.page];
+  }
+
+  get end() {
+    return this.pages[this.page + 1] ?? this.text.rows.length;
+  }
+
+  // The rows of the page that is drawn.
+  get rows() {
+    return this.text.rows.slice(this.start, this.end);
+  }
+
+  // The words of the page as paragraphs; `spans` has them by their number in the text.
   paragraphs() {
     const paragraphs = [];
     let paragraph = null;
-    this.text.rows.forEach((i, n) => {
-      const gap = n ? this.data.gap(this.text, n) : "¶";
+    this.spans = [];
+    for (let n = this.start; n < this.end; n++) {
+      const gap = n > this.start ? this.data.gap(this.text, n) : "¶";
       if (gap === "¶") paragraphs.push((paragraph = wordprob.h("p", { dir: "auto" })));
       else paragraph.append(gap);
-      const span = wordprob.h("span", {}, this.data.columns.word[i]);
+      const span = wordprob.h("span", {}, this.data.columns.word[this.text.rows[n]]);
       span.wordIndex = n;
-      this.spans.push(span);
+      this.spans[n] = span;
       paragraph.append(span);
-    });
+    }
     return paragraphs;
   }
 
+  makePager() {
+    const { h } = wordprob;
+    const step = (by, name, sign) =>
+      h("button", { type: "button", "aria-label": `${name} page`, onclick: () => this.turn(this.page + by) }, sign);
+    this.steps = [step(-1, "Previous", "‹"), step(1, "Next", "›")];
+    this.pageChoice = h(
+      "select",
+      { name: "page", "aria-label": "Page", onchange: (event) => this.turn(Number(event.target.value)) },
+      this.pages.map((_, n) => h("option", { value: n }, `Page ${n + 1} of ${this.pages.length}`)),
+    );
+    this.markPage();
+    return h("nav", { class: "texts pager", "aria-label": "Pages" }, this.steps[0], this.pageChoice, this.steps[1]);
+  }
+
+  markPage() {
+    this.pageChoice.value = this.page;
+    this.steps[0].disabled = this.page === 0;
+    this.steps[1].disabled = this.page === this.pages.length - 1;
+  }
+
+  // Draw another page.
+  turn(page) {
+    this.deselect();
+    this.page = page;
+    this.box.replaceChildren(...this.paragraphs());
+    this.markPage();
+    this.paint(this.view);
+    this.onTurn();
+    this.pager.scrollIntoView({ block: "nearest" });
+  }
+
+  // Draw the page that has word n.
+  turnTo(n) {
+    const page = this.pages.findLastIndex((start) => start <= n);
+    if (page !== this.page) this.turn(page);
+  }
+
   paint(view) {
+    this.view = view;
     this.spans.forEach((span, n) => {
       const value = this.data.value(view, this.text.rows[n]);
       const noted = value !== null && this.data.get("note", this.text.rows[n]);
-      span.className = `w ${this.data.colour(view, value)}${noted ? " noted" : ""}${n === this.current ? " at" : ""}`;
+      const outlined = this.data.get("outlined", this.text.rows[n]);
+      const marks = [noted && "noted", outlined && "outlined", n === this.current && "at"].filter(Boolean);
+      span.className = ["w", this.data.colour(view, value), ...marks].join(" ");
       span.dataset.value = wordprob.number(value, view);
     });
   }
@@ -85,16 +144,18 @@ wordprob.Words = class {
   }
 
   key(event) {
-    const last = this.spans.length - 1;
-    const forward = getComputedStyle(this.spans[Math.max(this.current, 0)].parentNode).direction === "rtl" ? -1 : 1;
+    const last = this.text.rows.length - 1;
+    const here = this.current < 0 ? this.start : this.current;
+    const forward = getComputedStyle(this.spans[here].parentNode).direction === "rtl" ? -1 : 1;
+    const next = (step) => (this.current < 0 ? this.start : this.current + step);
     const goal = {
-      ArrowRight: this.current + forward,
-      ArrowLeft: this.current - forward,
+      ArrowRight: next(forward),
+      ArrowLeft: next(-forward),
       ArrowDown: this.onLine(1),
       ArrowUp: this.onLine(-1),
       Home: 0,
       End: last,
-      Enter: Math.max(this.current, 0),
+      Enter: here,
     }[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") this.deselect();
@@ -103,14 +164,14 @@ wordprob.Words = class {
     this.select(Math.min(Math.max(goal, 0), last));
   }
 
-  // The nearest word on the next line (step 1) or on the previous one (step -1).
+  // The nearest word on the next line (step 1) or on the previous one (step -1); beyond the page if this line is its last.
   onLine(step) {
-    if (this.current < 0) return 0;
+    if (this.current < 0) return this.start;
     const from = this.spans[this.current].getBoundingClientRect();
     let nearest = this.current;
     let nearestDistance = Infinity;
     let lineTop = null;
-    for (let n = this.current + step; n >= 0 && n < this.spans.length; n += step) {
+    for (let n = this.current + step; n >= this.start && n < this.end; n += step) {
       const box = this.spans[n].getBoundingClientRect();
       if (Math.abs(box.top - from.top) < from.height / 2) continue; // still on the same line
       if (lineTop !== null && Math.abs(box.top - lineTop) > from.height / 2) break; // one line too far
@@ -121,10 +182,13 @@ wordprob.Words = class {
         nearestDistance = distance;
       }
     }
-    return nearest;
+    if (nearest !== this.current) return nearest;
+    const beyond = step > 0 ? this.end : this.start - 1;
+    return beyond >= 0 && beyond < this.text.rows.length ? beyond : nearest;
   }
 
   select(n) {
+    this.turnTo(n);
     if (this.current >= 0) this.spans[this.current].classList.remove("at");
     this.current = n;
     this.spans[n].classList.add("at");

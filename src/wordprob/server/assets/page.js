@@ -2,6 +2,7 @@
 // The page of wordprob serve: sends texts to the JSON route, and gives the answer to the view that reports use too.
 
 const byId = (id) => document.getElementById(id);
+const SCALES = { bits: 20, nats: 14 }; // where the colours end, so that one text can be compared with the next
 const NO_ANSWER = "the server does not answer. Is wordprob serve still running?";
 
 let server = null; // what /api/models says: models and limits
@@ -34,7 +35,7 @@ async function post(request, signal) {
 }
 
 async function score(event) {
-  event.preventDefault();
+  event?.preventDefault();
   running?.abort();
   const controller = (running = new AbortController());
   const request = requestFromForm();
@@ -74,7 +75,7 @@ function payload(answer, request) {
   const single = request.ids === null; // one text has no name
   columns.text = column("text_id").map((id) => (single ? "" : String(id)));
   const sources = Object.fromEntries(request.texts.map((text, n) => [single ? "" : request.ids[n], text]));
-  return { unit: answer.unit, metadata: answer.metadata, columns, sources };
+  return { unit: answer.unit, metadata: answer.metadata, columns, sources, scale: SCALES[answer.unit] };
 }
 
 async function download(format) {
@@ -115,10 +116,24 @@ function updateForm() {
   showCharacterCount();
 }
 
+// Put a file into the first text field; it is read here and goes nowhere until it is scored.
+async function openFile() {
+  const [file] = byId("file").files;
+  if (!file) return;
+  try {
+    byId("text-a").value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    showStatus(`${file.name} is in the text field`);
+  } catch {
+    showProblem(`${file.name} is not UTF-8 text; save it as UTF-8 and try again.`);
+  }
+  updateForm();
+}
+
 async function start() {
   try {
     server = await (await fetch("/api/models")).json();
     byId("model").replaceChildren(...server.models.map((name) => wordprob.h("option", {}, name)));
+    if (!running) score(); // the text that is in the field as an example
   } catch {
     showProblem(NO_ANSWER);
   }
@@ -126,6 +141,7 @@ async function start() {
 }
 
 byId("ask").addEventListener("submit", score);
+byId("file").addEventListener("change", openFile);
 byId("ask").addEventListener("input", updateForm);
 byId("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("ask").requestSubmit();

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordprob.errors import OptionError
+from wordprob.errors import InputError, OptionError, WordprobError, first_line
 from wordprob.tables.formats.base import Sheet
 from wordprob.tables.formats.delimited import SEPARATORS
 from wordprob.tables.formats.encoding import decode, read_bytes
@@ -25,10 +25,14 @@ from wordprob.tables.formats.parquet import Parquet
 if TYPE_CHECKING:
     import pandas as pd
 
+TEXT_FORMATS = ("csv", "tsv", "jsonl")
+"""The formats that are plain text."""
+
 __all__ = [
     "EXTENSIONS",
     "FORMATS",
     "SEPARATORS",
+    "TEXT_FORMATS",
     "ExtendedSheet",
     "Frame",
     "Parquet",
@@ -49,6 +53,7 @@ def read(
     sheet: str | None = None,
     decimal: str | None = None,
     name: str | None = None,
+    encoding: str | None = None,
 ) -> Sheet:
     """Read a table.
 
@@ -64,6 +69,8 @@ def read(
         ``.`` or ``,`` for numbers that are added to a CSV or TSV file; by default what the file itself uses.
     name
         What to call the table in messages; the file's name by default.
+    encoding
+        The encoding of a text file, for example ``cp1252``; told from its bytes by default.
     """
     if not isinstance(source, str | Path | bytes):
         return Frame(source)
@@ -79,11 +86,19 @@ def read(
         )
     if sheet is not None and format != "xlsx":
         raise OptionError(f"`sheet` is for Excel files; {name} is {format}.")
-    reader = _reader(format, sheet, decimal)
-    return reader(read_bytes(source) if data is None else data, name)  # type: ignore[arg-type]
+    if encoding is not None and format not in TEXT_FORMATS:
+        raise OptionError(f"`encoding` is for text files; {name} is {format}, which has none.")
+    reader = _reader(format, sheet, decimal, encoding)
+    content = read_bytes(source) if data is None else data  # type: ignore[arg-type]
+    try:
+        return reader(content, name)
+    except WordprobError:
+        raise
+    except Exception as error:  # parsers raise whatever comes to them for a file that is damaged
+        raise InputError(f"{name} cannot be read as {format}: {first_line(error)}. Is the file damaged?") from error
 
 
-def _reader(format: str, sheet: str | None, decimal: str | None) -> Callable[[bytes, str], Sheet]:
+def _reader(format: str, sheet: str | None, decimal: str | None, encoding: str | None) -> Callable[[bytes, str], Sheet]:
     """Return the function that makes a sheet from a file's bytes and its name."""
     if format == "parquet":
         from wordprob.tables.formats.parquet import read_parquet
@@ -92,11 +107,11 @@ def _reader(format: str, sheet: str | None, decimal: str | None) -> Callable[[by
     if format == "jsonl":
         from wordprob.tables.formats.jsonlines import read_jsonlines
 
-        return read_jsonlines
+        return lambda data, name: read_jsonlines(data, name, encoding)
     if format == "xlsx":
         from wordprob.tables.formats.excel import read_excel
 
         return lambda data, name: read_excel(data, name, sheet)
     from wordprob.tables.formats.delimited import read_delimited
 
-    return lambda data, name: read_delimited(data, name, format, decimal)
+    return lambda data, name: read_delimited(data, name, format, decimal, encoding)

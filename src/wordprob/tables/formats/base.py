@@ -12,6 +12,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, missing_columns
+from wordprob.tables.formats.encoding import UTF8, Encoding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +32,14 @@ class Sheet(ABC):
         ``csv``, ``tsv``, ``jsonl``, ``parquet``, ``xlsx`` or ``frame``.
     columns
         The names of its columns.
+    encoding
+        How its text is stored, and is written again.
     """
 
     name: str
     format: str
     columns: tuple[str, ...]
+    encoding: Encoding = UTF8
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -6,13 +6,14 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
 from wordprob.tables.formats.base import Sheet, check_rows, name_columns, write_number
-from wordprob.tables.formats.encoding import decode, encode
+from wordprob.tables.formats.encoding import UTF8, Encoding, decode
+from wordprob.tables.formats.formulas import escape_formula
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
 
 DELIMITER_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
 NEWLINE = re.compile(r"\r\n|\n|\r")
+NEWLINE_AT_END = re.compile(r"(?:\r\n|\n|\r)?\Z")
 EXCEL_HINT = re.compile(r'"?sep=(.)"?\r?\n')
 QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 DECIMAL_POINT = re.compile(r"-?\d+\.\d+")
@@ -42,7 +44,7 @@ class Dialect:
 
     delimiter: str
     quoted: bool = True
-    encoding: str = "utf-8"
+    encoding: Encoding = UTF8
     newline: str = "\n"
     decimal: str = "."
     preamble: str = ""
@@ -64,10 +66,11 @@ class Dialect:
 
 @dataclass(frozen=True)
 class DelimitedRow:
-    """A row: its cells, its text without the line end, and the number of the line it begins on."""
+    """A row: its cells, its text, the line end behind it, and the number of the line it begins on."""
 
     cells: list[str]
     raw: str
+    newline: str
     line: int
 
 
@@ -80,6 +83,7 @@ class Delimited(Sheet):
         self.name = name
         self.format = format
         self.dialect = dialect
+        self.encoding = dialect.encoding
         self._header = header
         self._rows = rows
         self.columns = name_columns(header.cells, name)
@@ -108,26 +112,45 @@ class Delimited(Sheet):
 
         def select_cells(row: DelimitedRow) -> DelimitedRow:
             cells = [row.cells[index] for index in indices]
-            return DelimitedRow(cells, self.dialect.line(cells), row.line)
+            return DelimitedRow(cells, self.dialect.line(cells), row.newline, row.line)
 
         selected = [select_cells(self._rows[position]) for position in rows.tolist()]
         return Delimited(self.name, self.format, self.dialect, select_cells(self._header), selected)
+
+    def escape_formulas(self) -> Delimited:
+        """Return the table with an apostrophe before each cell that a spreadsheet would take for a formula."""
+        return Delimited(
+            self.name,
+            self.format,
+            self.dialect,
+            self._escaped(self._header),
+            [self._escaped(row) for row in self._rows],
+        )
+
+    def _escaped(self, row: DelimitedRow) -> DelimitedRow:
+        cells = [escape_formula(cell) for cell in row.cells]
+        return row if cells == row.cells else replace(row, cells=cells, raw=self.dialect.line(cells))
 
     def render(self, rows: Ints, added: pd.DataFrame) -> bytes:
         """Return the rows as they were, each with the new cells behind it."""
         dialect = self.dialect
         new_names = [dialect.cell(name) for name in added.columns]
         new_columns = [[dialect.cell(value) for value in added[name].tolist()] for name in added.columns]
-        lines = [dialect.delimiter.join([self._header.raw, *new_names])]
+        lines = [self._extend(self._header, new_names)]
         for position, *new_cells in zip(rows.tolist(), *new_columns, strict=True):
-            lines.append(dialect.delimiter.join([self._rows[position].raw, *new_cells]))
-        text = dialect.preamble + "".join(line + dialect.newline for line in lines)
-        return encode(text, dialect.encoding)
+            lines.append(self._extend(self._rows[position], new_cells))
+        return dialect.encoding.encode(dialect.preamble + "".join(lines), self.name)
+
+    def _extend(self, row: DelimitedRow, new_cells: Sequence[str]) -> str:
+        """Return a row as it was, with new cells before its line end; the last row of a file may have none."""
+        return self.dialect.delimiter.join([row.raw, *new_cells]) + (row.newline or self.dialect.newline)
 
 
-def read_delimited(data: bytes, name: str, format: str, decimal: str | None = None) -> Delimited:
+def read_delimited(
+    data: bytes, name: str, format: str, decimal: str | None = None, encoding: str | None = None
+) -> Delimited:
     """Read a CSV or TSV file; delimiter, quoting, line ends and decimal mark are told from its content."""
-    text, encoding = decode(data, name)
+    text, found_encoding = decode(data, name, encoding)
     preamble = ""
     excel_hint = EXCEL_HINT.match(text)
     if excel_hint:
@@ -140,11 +163,9 @@ def read_delimited(data: bytes, name: str, format: str, decimal: str | None = No
     header, *rows = _split_rows(text, delimiter, quoted, name, preamble.count("\n"))
     _check_widths(header, rows, name, delimiter)
     check_rows(len(rows), name)
-    first_newline = NEWLINE.search(text)
-    newline = first_newline.group() if first_newline else "\n"
     if decimal is None:
         decimal = _decimal_mark(rows) if delimiter == ";" else "."
-    dialect = Dialect(delimiter, quoted, encoding, newline, decimal, preamble)
+    dialect = Dialect(delimiter, quoted, found_encoding, header.newline or "\n", decimal, preamble)
     return Delimited(name, format, dialect, header, rows)
 
 
@@ -229,14 +250,17 @@ def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before
             yield line
 
     reader = strict_reader(lines(), delimiter, quoted)
-    rows = []
+    rows: list[DelimitedRow] = []
     try:
         for cells in reader:
             raw = "".join(lines_of_row)
             first_line = lines_before + reader.line_num - len(lines_of_row) + 1
             lines_of_row.clear()
+            if not cells and rows and len(rows[0].cells) == 1:
+                cells = [""]  # in a table of one column, a blank line is an empty cell
             if cells:
-                rows.append(DelimitedRow(cells, raw.rstrip("\r\n"), first_line))
+                text_of_row = NEWLINE_AT_END.sub("", raw)
+                rows.append(DelimitedRow(cells, text_of_row, raw[len(text_of_row) :], first_line))
     except csv.Error as error:
         first_line = lines_before + reader.line_num - len(lines_of_row) + 1
         raise InputError(f"{name}, line {first_line}: {quotes_problem(error)}") from None

@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 import io
-import zipfile
-from collections.abc import Iterable, Sequence
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
-from wordprob.errors import InputError, OutputError, UnsupportedError, did_you_mean
+from wordprob.errors import (
+    InputError,
+    InputWarning,
+    OutputError,
+    UnsupportedError,
+    WordprobError,
+    did_you_mean,
+    first_line,
+)
 from wordprob.tables.formats.base import Sheet, check_rows, name_columns, plain
+from wordprob.tables.formats.encoding import describe_character
+from wordprob.tables.formats.frame import series_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS = 1_048_576
-"""The rows that an Excel sheet can have."""
+MAX_COLUMNS = 16_384
+MAX_CELL_CHARACTERS = 32_767
+"""The rows and columns that an Excel sheet can have, and the characters of a cell."""
+
+MAX_WHOLE_NUMBER = 10**15
+"""Excel keeps fifteen digits of a number."""
+
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML, and so a workbook, cannot hold."""
+
+WRITE_OTHERWISE = "write CSV or Parquet instead."
+
+MAX_CELLS = 10_000_000
+LEAST_SHARE_FILLED = 0.01
+"""A sheet with more cells than this must hold something in at least this share of them."""
 
 Cell = tuple[Any, str]
 """A value and its number format."""
+
+EMPTY_CELL: Cell = (None, "General")
 
 
 class Excel(Sheet):
@@ -49,7 +76,7 @@ class Excel(Sheet):
         """Return the values with their types."""
         import pandas as pd
 
-        return pd.DataFrame({name: pd.Series(self.cells(name), dtype=object).infer_objects() for name in self.columns})
+        return pd.DataFrame({name: series_of(self.cells(name)) for name in self.columns})
 
     def select(self, rows: Ints, columns: Sequence[str]) -> Excel:
         """Return some rows and columns."""
@@ -66,8 +93,13 @@ class Excel(Sheet):
         return workbook(self._title, [*self._header, *added.columns], extended_rows)
 
 
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
 def workbook(title: str, header: Sequence[Any], rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return a workbook of one sheet; text stays text, whatever it begins with."""
+    if len(header) > MAX_COLUMNS:
+        raise OutputError(f"Excel holds {MAX_COLUMNS:,} columns, and there are {len(header):,}; {WRITE_OTHERWISE}")
     book = package().Workbook()
     sheet = book.active
     sheet.title = title
@@ -75,7 +107,7 @@ def workbook(title: str, header: Sequence[Any], rows: Iterable[Sequence[Cell]]) 
         _set_cell(sheet.cell(1, column), name, "General")
     for number, row in enumerate(rows, start=2):
         if number > MAX_ROWS:
-            raise OutputError(f"Excel holds {MAX_ROWS:,} rows, and there are more; write CSV or Parquet instead.")
+            raise OutputError(f"Excel holds {MAX_ROWS:,} rows, and there are more; {WRITE_OTHERWISE}")
         for column, (value, number_format) in enumerate(row, start=1):
             if value is not None and value != "":
                 _set_cell(sheet.cell(number, column), value, number_format)
@@ -85,59 +117,124 @@ def workbook(title: str, header: Sequence[Any], rows: Iterable[Sequence[Cell]]) 
 
 
 def _set_cell(cell: Any, value: Any, number_format: str) -> None:
+    """Put a value into a cell; raise :class:`OutputError` for one that Excel cannot hold."""
+    if isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
+        value = str(value)  # as a number it would lose its last digits
+    if isinstance(value, str):
+        _check_text(value, cell.coordinate)
     try:
         cell.value = value
     except (ValueError, TypeError) as error:
-        raise OutputError(
-            f"Excel cannot hold {value!r:.60} (cell {cell.coordinate}): {error}. Write CSV or Parquet instead."
-        ) from error
+        raise _cannot_hold(cell.coordinate, f"{value!r:.60}", first_line(error)) from error
     if isinstance(value, str):
         cell.data_type = "s"  # otherwise a word such as '=' would become a formula
     cell.number_format = number_format
 
 
+def _check_text(text: str, coordinate: str) -> None:
+    """Raise for a text that a cell cannot hold; openpyxl would cut a long one off without a word."""
+    unwritable = UNWRITABLE.search(text)
+    if unwritable:
+        raise _cannot_hold(coordinate, describe_character(unwritable[0]).rstrip(","), "")
+    if len(text) > MAX_CELL_CHARACTERS:
+        reason = f"a cell may have {MAX_CELL_CHARACTERS:,}"
+        raise _cannot_hold(coordinate, f"a text of {len(text):,} characters", reason)
+
+
+def _cannot_hold(coordinate: str, what: str, reason: str) -> OutputError:
+    explanation = f": {reason}" if reason else ""
+    return OutputError(f"Excel cannot hold {what} (cell {coordinate}){explanation}; {WRITE_OTHERWISE}")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
 def read_excel(data: bytes, name: str, sheet: str | None = None) -> Excel:
     """Read one sheet of a workbook; it must be named where several have content."""
-    values = _load(data, name, data_only=True)
-    worksheet = values[_choose_sheet(values, name, sheet)]
-    rows = [[(cell.value, cell.number_format) for cell in row] for row in worksheet.iter_rows()]
-    formulas = _load(data, name, data_only=False)
-    _check_formulas(formulas[worksheet.title], rows, name)
-    while rows and all(value is None for value, _ in rows[-1]):
-        rows.pop()
+    try:
+        return _read(data, name, sheet)
+    except WordprobError:
+        raise
+    except Exception as error:  # a damaged file: openpyxl raises whatever its parsers do
+        raise InputError(
+            f"{name} cannot be read as an Excel workbook (.xlsx): {first_line(error)}. Is the file damaged? An old "
+            ".xls file: open it and save it as .xlsx."
+        ) from error
+
+
+def _read(data: bytes, name: str, sheet: str | None) -> Excel:
+    values = _load(data, data_only=True)
+    title = _choose_sheet(values, name, sheet)
+    rows = _rows(values[title], _load(data, data_only=False)[title], name)
     if not rows:
         raise InputError(f"{name} is empty; the first row should name the columns.")
-    width = max(_width(row) for row in rows)
+    width = max(map(len, rows))
+    _check_size(rows, width, name)
     check_rows(len(rows) - 1, name)
-    header = [value for value, _ in rows[0][:width]]
-    return Excel(name, worksheet.title, header, [row[:width] for row in rows[1:]])
+    empty_row = [EMPTY_CELL] * width
+    padded = [row + empty_row[len(row) :] if row else empty_row for row in rows]
+    return Excel(name, title, [value for value, _ in padded[0]], padded[1:])
 
 
-def _width(row: Sequence[Cell]) -> int:
-    """Return the number of cells up to the last that holds something."""
-    filled = [index + 1 for index, (value, _) in enumerate(row) if value is not None]
-    return max(filled, default=0)
+def _load(data: bytes, data_only: bool) -> Any:
+    """Open a workbook; with ``data_only``, cells with formulas hold the values that were stored.
+
+    Opened for reading only, a sheet gives the cells that are stored, and not all those between them.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles and other things that a table does not need
+        return package().load_workbook(io.BytesIO(data), read_only=True, data_only=data_only)
 
 
-def _load(data: bytes, name: str, data_only: bool) -> Any:
-    """Open a workbook; with ``data_only``, cells with formulas hold the values that were stored."""
-    try:
-        return package().load_workbook(io.BytesIO(data), data_only=data_only)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-        raise InputError(
-            f"{name} cannot be read as an Excel workbook (.xlsx). An old .xls file: open it and save it as .xlsx."
-        ) from error
+def _rows(values: Any, formulas: Any, name: str) -> list[list[Cell]]:
+    """Return the rows up to the last that holds something, each up to its last cell that does."""
+    rows: list[list[Cell]] = []
+    n_filled = 0
+    for value_row, formula_row in zip(_stored_rows(values), _stored_rows(formulas), strict=True):
+        _check_formulas(value_row, formula_row, name)
+        row: list[Cell] = [(cell.value, cell.number_format or "General") for cell in value_row]
+        while row and row[-1][0] is None:
+            row.pop()
+        rows.append(row)
+        if row:
+            n_filled = len(rows)
+    return rows[:n_filled]
+
+
+def _stored_rows(worksheet: Any) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a sheet; what the file says about its size is not believed."""
+    worksheet.reset_dimensions()
+    return iter(worksheet.iter_rows())
+
+
+def _check_size(rows: Sequence[Sequence[Cell]], width: int, name: str) -> None:
+    """Raise for a sheet that is nearly empty and too large to hold with all its empty cells."""
+    n_cells = len(rows) * width
+    if n_cells <= MAX_CELLS or sum(map(len, rows)) > n_cells * LEAST_SHARE_FILLED:
+        return
+    from openpyxl.utils import get_column_letter
+
+    widest = max(range(len(rows)), key=lambda number: len(rows[number]))
+    far = dict.fromkeys((f"{get_column_letter(width)}{widest + 1}", f"{get_column_letter(len(rows[-1]))}{len(rows)}"))
+    raise InputError(
+        f"{name} has {len(rows):,} rows and {width:,} columns, nearly all of them empty: cell {' and cell '.join(far)} "
+        "lies far from the others. Delete its row or column, or copy the table to a file of its own."
+    )
 
 
 def _choose_sheet(book: Any, name: str, sheet: str | None) -> str:
     """Return the title of the sheet that was named, or of the only one that has content."""
     titles = [worksheet.title for worksheet in book.worksheets]
-    if sheet is not None:
-        if sheet not in titles:
-            hint = did_you_mean(sheet, titles)
-            raise InputError(f"{name} has no sheet '{sheet}'. {hint} Its sheets: {', '.join(titles)}.")
-        return sheet
+    if sheet is not None and sheet not in titles:
+        hint = did_you_mean(sheet, titles)
+        raise InputError(f"{name} has no sheet '{sheet}'. {hint} Its sheets: {', '.join(titles)}.")
     filled = [worksheet.title for worksheet in book.worksheets if _has_content(worksheet)]
+    if sheet is not None:
+        others = [title for title in filled if title != sheet]
+        if others:
+            message = f"{name}: only the sheet '{sheet}' is read; the result will not have {', '.join(others)}."
+            warnings.warn(message, InputWarning, stacklevel=2)
+        return sheet
     if len(filled) > 1:
         raise InputError(
             f"{name} has {len(filled)} sheets: {', '.join(filled)}. Name one with `sheet`, for example '{filled[0]}'."
@@ -146,18 +243,17 @@ def _choose_sheet(book: Any, name: str, sheet: str | None) -> str:
 
 
 def _has_content(worksheet: Any) -> bool:
-    return any(cell.value is not None for row in worksheet.iter_rows() for cell in row)
+    return any(cell.value is not None for row in _stored_rows(worksheet) for cell in row)
 
 
-def _check_formulas(formulas: Any, rows: Sequence[Sequence[Cell]], name: str) -> None:
+def _check_formulas(value_row: Sequence[Any], formula_row: Sequence[Any], name: str) -> None:
     """Raise for a formula whose value was never stored, as in a file that no spreadsheet program has opened."""
-    for row_with_formulas, row_with_values in zip(formulas.iter_rows(), rows, strict=True):
-        for cell, (value, _) in zip(row_with_formulas, row_with_values, strict=True):
-            if cell.data_type == "f" and value is None:
-                raise InputError(
-                    f"{name}, cell {cell.coordinate}: a formula without a value. Open the file in a spreadsheet "
-                    "program and save it, so that the values are in it."
-                )
+    for value, formula in zip(value_row, formula_row, strict=True):
+        if formula.data_type == "f" and value.value is None:
+            raise InputError(
+                f"{name}, cell {formula.coordinate}: a formula without a value. Open the file in a spreadsheet "
+                "program and save it, so that the values are in it."
+            )
 
 
 def package() -> Any:

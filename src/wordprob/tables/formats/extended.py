@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wordprob.core.arrays import Ints
+from wordprob.errors import OutputError, WordprobError, first_line
 from wordprob.tables.formats.base import Sheet, plain
-from wordprob.tables.formats.delimited import SEPARATORS
-from wordprob.tables.formats.frame import with_types
+from wordprob.tables.formats.delimited import SEPARATORS, Delimited
+from wordprob.tables.formats.encoding import UTF8
+from wordprob.tables.formats.formulas import escape_frame
+from wordprob.tables.formats.frame import Frame, with_types
 from wordprob.tables.formats.parquet import Parquet, arrow_table
 
 if TYPE_CHECKING:
@@ -52,11 +56,22 @@ class ExtendedSheet:
             own = own.iloc[self.rows].reset_index(drop=True)
         return pd.concat([own, self.added.set_axis(own.index)], axis=1)
 
+    def escape_formulas(self, format: str) -> ExtendedSheet:
+        """Return the rows for a CSV or TSV file in which no cell is taken for a formula."""
+        if isinstance(self.sheet, Delimited) and format == self.sheet.format:
+            return ExtendedSheet(self.sheet.escape_formulas(), self.rows, escape_frame(self.added))
+        no_columns = self.added.iloc[:, :0]
+        return ExtendedSheet(Frame(escape_frame(self.frame())), np.arange(len(self.rows)), no_columns)
+
     def render(self, format: str, metadata: Mapping[bytes, bytes]) -> bytes:
         """Return the bytes of a file; ``metadata`` goes into a Parquet file.
 
         In its own format the sheet writes its rows as they were.
         """
+        with readable_failures(format):
+            return self._render(format, metadata)
+
+    def _render(self, format: str, metadata: Mapping[bytes, bytes]) -> bytes:
         if format == "parquet" and isinstance(self.sheet, Parquet):
             return self.sheet.render_with(self.rows, self.added, metadata)
         if format == self.sheet.format:
@@ -69,19 +84,37 @@ def render_frame(frame: pd.DataFrame, format: str, metadata: Mapping[bytes, byte
 
     Numbers are in full precision; missing ones are empty, and null in JSON.
     """
+    with readable_failures(format):
+        return _render_frame(frame, format, metadata)
+
+
+@contextlib.contextmanager
+def readable_failures(format: str) -> Iterator[None]:
+    """Turn whatever a writer raises into an :class:`OutputError` of one line."""
+    try:
+        yield
+    except WordprobError:
+        raise
+    except Exception as error:
+        raise OutputError(
+            f"the table cannot be written as {format}: {first_line(error)}. Try another format, for example CSV."
+        ) from error
+
+
+def _render_frame(frame: pd.DataFrame, format: str, metadata: Mapping[bytes, bytes]) -> bytes:
     if format == "parquet":
         return _render_parquet(frame, metadata)
     if format == "jsonl":
         from wordprob.tables.formats.jsonlines import dump, records
 
-        return "".join(dump(row) + "\n" for row in records(frame)).encode("utf-8")
+        return UTF8.encode("".join(dump(row) + "\n" for row in records(frame)))
     if format == "xlsx":
         from wordprob.tables.formats.excel import workbook
 
         rows = frame.itertuples(index=False, name=None)
         cells: Any = ([(plain(value), "General") for value in row] for row in rows)
         return workbook("wordprob", list(frame.columns), cells)
-    return str(frame.to_csv(sep=SEPARATORS[format], index=False, lineterminator="\n")).encode("utf-8")
+    return UTF8.encode(str(frame.to_csv(sep=SEPARATORS[format], index=False, lineterminator="\n")))
 
 
 def _render_parquet(frame: pd.DataFrame, metadata: Mapping[bytes, bytes]) -> bytes:

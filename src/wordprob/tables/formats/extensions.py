@@ -6,6 +6,7 @@ from pathlib import Path
 
 from wordprob.errors import InputError
 from wordprob.tables.files import FORMATS as FORMATS_IN_PARTS
+from wordprob.tables.formats.compression import inner_extension
 
 FORMATS = {**FORMATS_IN_PARTS, "xlsx": ".xlsx"}
 """The formats of tables, and the extension that each is written with."""
@@ -19,6 +20,13 @@ FOREIGN_EXTENSIONS = {
     ".numbers": "is a Numbers file; export it as .xlsx or CSV",
     ".json": "is JSON; write an object on each line (.jsonl)",
     ".sav": "is an SPSS file; export it as CSV",
+    ".feather": "is a Feather file; arrow::write_parquet(d, 'stimuli.parquet') or d.to_parquet makes a Parquet file",
+    ".arrow": "is an Arrow file; arrow::write_parquet(d, 'stimuli.parquet') or d.to_parquet makes a Parquet file",
+    ".dta": "is a Stata file; export it as CSV",
+    ".sas7bdat": "is a SAS file; export it as CSV",
+    ".pkl": "is a pickled Python object; d.to_parquet('stimuli.parquet') makes a Parquet file",
+    ".docx": "is a Word document; save it as plain text",
+    ".pdf": "is a PDF file; save its text as plain text",
     ".rds": "is an R file; write.csv(d, 'stimuli.csv', row.names = FALSE) makes a CSV",
     ".rdata": "is an R file; write.csv(d, 'stimuli.csv', row.names = FALSE) makes a CSV",
 }
@@ -26,8 +34,11 @@ FOREIGN_EXTENSIONS = {
 
 
 def format_of(path: str | Path) -> str | None:
-    """Return the format of a table by its file's extension; ``None`` for any other extension, which is text."""
-    extension = Path(path).suffix.lower()
+    """Return the format of a table by its file's extension; ``None`` for any other extension, which is text.
+
+    The extension of a compression, as in ``stimuli.csv.gz``, is looked through.
+    """
+    extension = inner_extension(path)
     if extension in FOREIGN_EXTENSIONS:
         raise InputError(f"{Path(path).name} {FOREIGN_EXTENSIONS[extension]}.")
     return EXTENSIONS.get(extension)

@@ -48,6 +48,17 @@ class Frame(Sheet):
         raise NotImplementedError
 
 
+def series_of(values: Sequence[Any]) -> pd.Series:
+    """Return values as a column of the type that they share; a text with half a surrogate pair stays an object."""
+    import pandas as pd
+
+    objects = pd.Series(values, dtype=object)
+    try:
+        return objects.infer_objects()
+    except UnicodeEncodeError:
+        return objects
+
+
 def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn columns of strings into numbers where every cell is written just as the number prints; 007 and 1.50 stay.
 

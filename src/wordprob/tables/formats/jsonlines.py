@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
 from wordprob.tables.formats.base import Sheet, plain_values
-from wordprob.tables.formats.encoding import decode
+from wordprob.tables.formats.encoding import UTF8, Encoding, decode
+from wordprob.tables.formats.frame import series_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +21,16 @@ class JsonLines(Sheet):
 
     format = "jsonl"
 
-    def __init__(self, name: str, raws: Sequence[str], lines: Sequence[int], rows: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        raws: Sequence[str],
+        lines: Sequence[int],
+        rows: Sequence[dict[str, Any]],
+        encoding: Encoding = UTF8,
+    ) -> None:
         self.name = name
+        self.encoding = encoding
         self._raws = raws
         self._lines = lines
         self._rows = rows
@@ -42,7 +51,7 @@ class JsonLines(Sheet):
         """Return the objects as rows, their values as JSON has them."""
         import pandas as pd
 
-        return pd.DataFrame({name: pd.Series(self.cells(name), dtype=object).infer_objects() for name in self.columns})
+        return pd.DataFrame({name: series_of(self.cells(name)) for name in self.columns})
 
     def select(self, rows: Ints, columns: Sequence[str]) -> JsonLines:
         """Return some objects and keys."""
@@ -51,17 +60,25 @@ class JsonLines(Sheet):
         for position in rows.tolist():
             row = self._rows[position]
             selected.append({key: row[key] for key in columns if key in row})
-        return JsonLines(self.name, [dump(row) for row in selected], lines, selected)
+        ends = [_line_end(self._raws[position]) for position in rows.tolist()]
+        raws = [dump(row) + end for row, end in zip(selected, ends, strict=True)]
+        return JsonLines(self.name, raws, lines, selected, self.encoding)
 
     def render(self, rows: Ints, added: pd.DataFrame) -> bytes:
         """Return the objects as they were, each with the new keys behind its own."""
         lines = []
         for position, new_keys in zip(rows.tolist(), records(added), strict=True):
-            own = self._raws[position].rstrip().removesuffix("}").rstrip()
-            comma = "" if own == "{" else ", "
+            raw = self._raws[position]
+            own = raw.rstrip().removesuffix("}").rstrip()
+            comma = "" if own.lstrip() == "{" else ", "
             new = dump(new_keys).removeprefix("{")
-            lines.append(f"{own}{comma}{new}\n")
-        return "".join(lines).encode("utf-8")
+            lines.append(f"{own}{comma}{new}{_line_end(raw)}")
+        return self.encoding.encode("".join(lines), self.name)
+
+
+def _line_end(raw: str) -> str:
+    """Return the line end of a line; the last line of a file may have none, and gets one."""
+    return "\r\n" if raw.endswith("\r\n") or raw.endswith("\r") else "\n"
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -98,20 +115,20 @@ def parse_object(line: str) -> dict[str, Any]:
     return row
 
 
-def read_jsonlines(data: bytes, name: str) -> JsonLines:
+def read_jsonlines(data: bytes, name: str, encoding: str | None = None) -> JsonLines:
     """Read a file with a JSON object on each line."""
-    text, _ = decode(data, name)
+    text, found_encoding = decode(data, name, encoding)
     if text.lstrip().startswith("["):
         raise InputError(f"{name} is one JSON list; write an object on each line: jq -c '.[]' '{name}' > rows.jsonl")
     raws, numbers, rows = [], [], []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            raws.append(line.strip())
+            raws.append(line)
             numbers.append(number)
             rows.append(_row(line, f"{name}, line {number}"))
     if not rows:
         raise InputError(f"{name} is empty; it should have a JSON object on each line.")
-    sheet = JsonLines(name, raws, numbers, rows)
+    sheet = JsonLines(name, raws, numbers, rows, found_encoding)
     if not sheet.columns:
         raise InputError(f"{name}: its objects have no keys.")
     return sheet

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.core.arrays import Ints
-from wordprob.errors import InputError
-from wordprob.tables.formats.base import Sheet, check_rows, name_columns
+from wordprob.errors import InputError, OutputError, first_line
+from wordprob.tables.formats.base import Sheet, check_rows, is_missing, name_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,13 +30,27 @@ class Parquet(Sheet):
 
     def cells(self, column: str) -> list[Any]:
         """Return a column's values."""
-        values: list[Any] = self._table.column(column).to_pylist()
+        try:
+            values: list[Any] = self._table.column(column).to_pylist()
+        except Exception as error:  # a date that Python does not have, a time zone that nobody knows
+            raise _unreadable(f"{self.name}, column '{column}'", error) from error
         return values
 
     def frame(self) -> pd.DataFrame:
         """Return the table as a data frame; an index that pandas stored becomes a column again."""
-        frame: pd.DataFrame = self._table.to_pandas()
+        try:
+            frame = self._to_pandas()
+        except Exception as error:  # a date that pandas does not have
+            raise _unreadable(self.name, error) from error
         return frame if len(frame.columns) == len(self.columns) else frame.reset_index()
+
+    def _to_pandas(self) -> pd.DataFrame:
+        """Convert the table; where what pandas stored about its types is damaged, the file's own types are enough."""
+        try:
+            frame: pd.DataFrame = self._table.to_pandas()
+        except (ValueError, KeyError, TypeError, LookupError):
+            frame = self._table.replace_schema_metadata(None).to_pandas()
+        return frame
 
     def select(self, rows: Ints, columns: Sequence[str]) -> Parquet:
         """Return some rows and columns."""
@@ -61,10 +75,13 @@ class Parquet(Sheet):
 
 
 def arrow_table(frame: pd.DataFrame) -> Any:
-    """Return a data frame as an Arrow table, without its index."""
+    """Return a data frame as an Arrow table, without its index; raise if values do not go together."""
     import pyarrow as pa
 
-    return pa.Table.from_pandas(frame, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise _unwritable(frame, error) from error
 
 
 def open_parquet(source: str | Path | io.BytesIO, name: str) -> Any:
@@ -91,7 +108,33 @@ def read_parquet(data: bytes, name: str) -> Parquet:
     return sheet
 
 
+def _unwritable(frame: pd.DataFrame, error: Exception) -> OutputError:
+    """Return the error for a table that Parquet cannot hold, with the column and the first row that does not fit."""
+    import pyarrow as pa
+
+    for number, name in enumerate(frame.columns):
+        try:
+            pa.Array.from_pandas(frame.iloc[:, number])
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as of_column:
+            reason = _other_kind(frame.iloc[:, number].tolist()) or first_line(of_column)
+            return OutputError(
+                f"Parquet cannot hold the column '{name}': {reason}. Make its values of one kind, or write CSV or JSON "
+                "lines."
+            )
+    return OutputError(f"the table cannot be written as Parquet: {first_line(error)}. Write CSV or JSON lines.")
+
+
+def _other_kind(values: Sequence[Any]) -> str:
+    """Return which row holds a value of another type than the rows before it; empty if none does."""
+    first_kind = ""
+    for row, value in enumerate(values, start=1):
+        kind = "" if is_missing(value) else type(value).__name__
+        first_kind = first_kind or kind
+        if kind and kind != first_kind:
+            return f"row {row} holds {value!r:.40} ({kind}), and the rows before it {first_kind}"
+    return ""
+
+
 def _unreadable(name: str, error: Exception) -> InputError:
     """Return the error for a file that is not Parquet, or is damaged."""
-    reason = str(error).strip().splitlines()[0]
-    return InputError(f"{name} cannot be read as Parquet: {reason}")
+    return InputError(f"{name} cannot be read as Parquet: {first_line(error)}. Is the file damaged?")
