@@ -21,6 +21,7 @@ from wordprob.cli.messages import to_flags
 
 ROOT = Path(__file__).resolve().parents[1]
 EXACT = ["--model", "exact:bow"]
+NAMED = ["--word-column", "word", "--group-by", "item,condition"]
 READING = "item,condition,region,word,rt\n" + "".join(
     f"{item:03d},{condition},{region},{word},1.50\n"
     for item in (1, 2, 3)
@@ -53,7 +54,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_same_rows_are_written(wordprob, folder):
-    code, out, err = wordprob("score", "reading.csv", "-o", "scored.csv", *EXACT)
+    code, out, err = wordprob("score", "reading.csv", *NAMED, "-o", "scored.csv", *EXACT)
     assert (code, out, err) == (0, "", ""), "nothing is printed unless on a terminal"
     lines, own = Path("scored.csv").read_text().splitlines(), READING.splitlines()
     assert len(lines) == len(own)
@@ -63,6 +64,23 @@ def test_the_same_rows_are_written(wordprob, folder):
     truth = package.load("exact:bow").score("She saw the mark").to_pandas()["surprisal"].tolist()
     assert pd.read_csv("scored.csv")["surprisal"].tolist()[:4] == truth
     assert Path("reading.csv").read_text() == READING
+
+
+def test_every_guess_is_one_line_on_standard_error(wordprob, folder):
+    code, out, err = wordprob("score", "reading.csv", *EXACT)
+    assert code == 0
+    assert out.startswith("item,condition")
+    assert err == (
+        "wordprob: reading.csv: 24 words in 'word', 6 texts by item, condition, joined by spaces; told by the names of "
+        "columns, and the same as --word-column word, --group-by item,condition\n"
+    )
+    _, _, err = wordprob("score", "sentences.csv", *EXACT)
+    assert err.endswith("2 texts in 'sentence'; told by the names of columns, and the same as --text-column sentence\n")
+    Path("type.csv").write_text(READING.replace("condition", "type"), encoding="utf-8")
+    code, out, err = wordprob("score", "type.csv", "-o", "scored.csv", *EXACT)
+    assert (code, out) == (1, "")
+    assert "specify --group-by 'item,type'" in err
+    assert not Path("scored.csv").exists()
 
 
 def test_texts_on_rows(wordprob, folder):
@@ -169,14 +187,14 @@ def test_messages_name_options_by_their_flags(wordprob, folder):
     assert "Use --force to replace it" in wordprob("score", "reading.csv", "-o", "clash.csv", *EXACT)[2]
     assert "use --per-word" in wordprob("score", "sentences.csv", "--rank", *EXACT)[2]
     Path("words.csv").write_text("word\nShe\nsaw\n", encoding="utf-8")
-    assert "Specify --group-by" in wordprob("score", "words.csv", *EXACT)[2]
+    assert "name it with --group-by" in wordprob("score", "words.csv", *EXACT)[2]
 
 
 def test_punctuation_on_its_own_row_gives_a_warning(wordprob, tmp_path):
     (tmp_path / "x.csv").write_text("item,word\n1,the\n1,mark\n1,.\n", encoding="utf-8")
     code, _, err = wordprob("score", str(tmp_path / "x.csv"), *EXACT)
     assert code == 0
-    assert "1 rows hold punctuation alone" in err
+    assert "1 row holds punctuation alone" in err
     assert "--space-after" in err
 
 
@@ -283,7 +301,8 @@ def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch
 
 def test_a_table_through_a_pipe(tmp_path):
     """In a process of its own, whose output another program reads."""
-    command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow --group-by item,condition"
+    command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow"
+    command += " --word-column word --group-by item,condition"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -2"],
         input=READING.encode(),

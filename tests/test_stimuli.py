@@ -61,7 +61,7 @@ def test_space_after_is_the_joined_text(pieces):
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=5), min_size=1, max_size=6))
 def test_a_text_per_row_is_the_sum_of_its_words(texts):
     table = pd.DataFrame({"text": [" ".join(words) for words in texts], "n": range(len(texts))})
-    found = score_table(table, SCORER).to_pandas()
+    found = score_table(table, SCORER, text_column="text").to_pandas()
     assert len(found) == len(table)
     words = SCORER.score(table["text"]).to_pandas()
     for n, row in found.iterrows():
@@ -462,11 +462,14 @@ def test_a_region_with_a_word_that_has_no_value_has_none_and_says_why():
         (["item", "Sentence"], "text"),
         (["item", "word", "rt"], "word"),
         (["Item", "Condition", "Token"], "word"),
-        (["sentence", "word"], "word"),
+        (["sentence_id", "word"], "word"),
     ],
 )
 def test_the_layout_is_told_by_column_names(columns, shape):
-    table = pd.DataFrame({name: [n, n] for n, name in enumerate(columns)})
+    cells = {"sentence": "She saw it", "word": "She", "token": "She"}
+    table = pd.DataFrame({name: [cells.get(name.lower(), 1)] * 2 for name in columns})
+    if shape == "word":
+        table.loc[1, columns[-1] if columns[-1] != "rt" else "word"] = "saw"
     assert read_stimuli(table).layout.by_word == (shape == "word")
 
 
@@ -497,7 +500,7 @@ def test_spacy_white_space_and_invalid_values():
 
 def test_punctuation_on_its_own_row_gives_a_warning():
     table = pd.DataFrame({"item": 1, "word": ["the", "mark", "."], "space": [1, 0, 0]})
-    assert "1 rows hold punctuation alone (the first: the data frame, row 3)" in read_stimuli(table).warnings()[0]
+    assert "1 row holds punctuation alone (the first: the data frame, row 3)" in read_stimuli(table).warnings()[0]
     assert read_stimuli(table, space_after="space").warnings() == []
 
 

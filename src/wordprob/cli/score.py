@@ -78,8 +78,7 @@ def score(
 
     names = [model.model for model in models]
     stimuli.check_columns(check_models(names), shape, extras=scoring.extras)
-    inform(stimuli.describe())
-    warn(stimuli.warnings())
+    announce(stimuli)
     how_to_open = models[0].to_dict()
     del how_to_open["model"]
     with progress(len(stimuli.layout.texts) * len(models)) as advance:
@@ -97,6 +96,16 @@ def score(
     if texts_output is not None:
         summary = scored.texts().to_csv(sep="\t", index=False, lineterminator="\n")
         write_whole(texts_output, lambda path: path.write_text(summary, encoding="utf-8"))
+
+
+def announce(stimuli: Stimuli) -> None:
+    """Print what was guessed about a table, in a pipe too, and what may not be intended."""
+    guesses = stimuli.guesses()
+    if guesses:
+        warn([guesses])
+    else:
+        inform(stimuli.describe())
+    warn(stimuli.warnings())
 
 
 def _read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +193,7 @@ def read_stimuli(
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
     opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name)
-    layout = lay_out(opened, text_column, word_column, group_by, space_after)
+    layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
     stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
         raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
@@ -314,6 +315,9 @@ def score_table(
         sum_by=sum_by,
         prefix=prefix,
     )
+    guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
+    for remark in [*guesses, *stimuli.warnings()]:
+        warnings.warn(remark, stacklevel=2)
     return stimuli.score(model, shape=shape, unit=unit, load_options=load_options, progress=progress, **scoring)
 
 

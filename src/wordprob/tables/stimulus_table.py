@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.core.arrays import Ints
+from wordprob.errors import counted
 from wordprob.tables import regions
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
+from wordprob.tables.grouping import Grouping
 from wordprob.tables.layout import Layout
 
 if TYPE_CHECKING:
@@ -101,9 +103,9 @@ class StimulusTable:
     def describe(self) -> str:
         """Return a line about what was found in the table; empty for plain texts."""
         layout = self.layout
-        n_texts = len(layout.texts)
+        texts = counted(len(layout.texts), "text")
         if not layout.by_word:
-            return f"{self.sheet.name}: {n_texts} texts in '{layout.text_column}'" if layout.text_column else ""
+            return f"{self.sheet.name}: {texts} in '{layout.text_column}'" if layout.text_column else ""
         if layout.text_column:
             spacing = f"as written in '{layout.text_column}'"
         elif layout.space_after:
@@ -111,11 +113,35 @@ class StimulusTable:
         else:
             spacing = "joined by spaces"
         groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
-        words = f"{len(self.sheet)} words in '{layout.word_column}'"
-        return f"{self.sheet.name}: {words}, {n_texts} texts {groups}, {spacing}"
+        words = f"{counted(len(self.sheet), 'word')} in '{layout.word_column}'"
+        return f"{self.sheet.name}: {words}, {texts} {groups}, {spacing}"
+
+    def guesses(self) -> str:
+        """Return the same line with what was guessed, and how to specify it; empty if nothing was."""
+        guessed = self.layout.guesses()
+        if not guessed:
+            return ""
+        options = ", ".join(f"`{name}` {value}" for name, value in guessed.items())
+        return f"{self.describe()}; told by the names of columns, and the same as {options}"
 
     def warnings(self) -> list[str]:
-        """Return what may not be intended: punctuation on rows of its own, with spaces before it."""
+        """Return what may not be intended: a text that repeats itself, punctuation on rows of its own."""
+        return [*self._repetition(), *self._punctuation()]
+
+    def _repetition(self) -> list[str]:
+        """Return a warning if a text of the specified groups looks like several."""
+        layout = self.layout
+        if not layout.by_word or layout.text_column or "group_by" in layout.guessed:
+            return []
+        grouping = Grouping(self.sheet, str(layout.word_column), (layout.space_after, self.sum_by))
+        found = grouping.repetition(layout.group_by)
+        if found is None:
+            return []
+        texts = f"of {' and '.join(layout.group_by)}" if layout.group_by else "that the table makes"
+        return [f"{self.sheet.place(found.row)}: {found.finding}. Are the texts {texts} more than one each?"]
+
+    def _punctuation(self) -> list[str]:
+        """Return a warning if punctuation is on rows of its own, with spaces before it."""
         layout = self.layout
         if not layout.by_word or layout.space_after or layout.text_column:
             return []
@@ -126,8 +152,9 @@ class StimulusTable:
                     punctuation.append(row)
         if not punctuation:
             return []
+        rows_hold = "1 row holds" if len(punctuation) == 1 else f"{len(punctuation)} rows hold"
+        them = "it" if len(punctuation) == 1 else "them"
         return [
-            f"{len(punctuation)} rows hold punctuation alone (the first: {self.sheet.place(punctuation[0])}) and are "
-            "scored with a space before them. If people read it without one, say so in a column and name it with "
-            "`space_after`."
+            f"{rows_hold} punctuation alone (the first: {self.sheet.place(punctuation[0])}), scored with a space "
+            f"before {them}. If people read it without one, say so in a column and name it with `space_after`."
         ]
