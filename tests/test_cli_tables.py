@@ -60,7 +60,7 @@ def test_the_same_rows_are_written(wordprob, folder):
     assert len(lines) == len(own)
     assert all(line.startswith(before + ",") for line, before in zip(lines, own, strict=True))
     about = json.loads(Path("scored.csv.meta.json").read_text())
-    assert (about["group_by"], about["unit"], about["source"]) == ("item,condition", "bits", "reading.csv")
+    assert (about["group_by"], about["unit"], about["input"]) == ("item,condition", "bits", "reading.csv")
     truth = package.load("exact:bow").score("She saw the mark").to_pandas()["surprisal"].tolist()
     assert pd.read_csv("scored.csv")["surprisal"].tolist()[:4] == truth
     assert Path("reading.csv").read_text() == READING
@@ -71,11 +71,11 @@ def test_every_guess_is_one_line_on_standard_error(wordprob, folder):
     assert code == 0
     assert out.startswith("item,condition")
     assert err == (
-        "wordprob: reading.csv: 24 words in 'word', 6 texts by item, condition, joined by spaces; told by the names of "
-        "columns, and the same as --word-column word, --group-by item,condition\n"
+        "wordprob: reading.csv: 24 words in 'word', 6 texts by item, condition, joined by spaces; guessed from the "
+        "names of columns: --word-column word --group-by item,condition\n"
     )
     _, _, err = wordprob("score", "sentences.csv", *EXACT)
-    assert err.endswith("2 texts in 'sentence'; told by the names of columns, and the same as --text-column sentence\n")
+    assert err.endswith("2 texts in 'sentence'; guessed from the names of columns: --text-column sentence\n")
     Path("type.csv").write_text(READING.replace("condition", "type"), encoding="utf-8")
     code, out, err = wordprob("score", "type.csv", "-o", "scored.csv", *EXACT)
     assert (code, out) == (1, "")

@@ -157,7 +157,7 @@ def test_a_column_of_numbers_is_no_text():
 
 def test_python_is_told_about_guesses_too():
     table = words_on_rows(item=[1, 2, 3, 4])
-    with pytest.warns(UserWarning, match="4 texts by item.*the same as `word_column` word, `group_by` item"):
+    with pytest.warns(UserWarning, match="4 texts by item.*names of columns: `word_column` word `group_by` item"):
         score_table(table, "exact:bow")
     with pytest.warns(UserWarning, match="'pos' starts again"):
         score_table(words_on_rows(**PAIRS), "exact:bow", word_column="word", group_by="item")

@@ -76,17 +76,13 @@ def score(
 
     from wordprob.scoring.stimuli import check_models
 
-    names = [model.model for model in models]
-    stimuli.check_columns(check_models(names), shape, extras=scoring.extras)
+    stimuli.check_columns(check_models(models), shape, extras=scoring.extras)
     announce(stimuli)
-    how_to_open = models[0].to_dict()
-    del how_to_open["model"]
     with progress(len(stimuli.layout.texts) * len(models)) as advance:
         scored = stimuli.score(
-            names,
+            models,
             shape=shape,
             unit=scoring.unit,
-            load_options=how_to_open,
             extras=scoring.extras,
             min_context=scoring.min_context,
             readers=scoring.readers,
@@ -133,7 +129,7 @@ def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, wor
         given = [read_utf8(file)]
     else:
         given = read_lines(file)
-    return stimuli_from_texts(given, words_for(words, given), prefix)
+    return stimuli_from_texts(given, words_for(words, given), prefix, name="--text" if file is None else str(file))
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:

@@ -46,7 +46,7 @@ SHARD_FILES = {"words": ".parquet", "texts": ".parquet", "errors": ".jsonl"}
 """The kinds of files that a shard may have, and their endings."""
 DONE = "done"
 FAILED = "failed"
-VERSIONS = ("torch", "transformers")
+VERSIONS = ("path", "torch", "transformers")
 """Metadata that may change while a run is under way."""
 
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
-from wordprob.models import resolve
+from wordprob.models.registry import check_model, model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
-from wordprob.scoring.loading import load, model_label
+from wordprob.scoring.loading import load
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.layout import Layout, lay_out
+from wordprob.tables.metadata import table_metadata
 from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.stimulus_table import StimulusTable
 
@@ -155,15 +156,8 @@ class Stimuli(StimulusTable):
 
     def _table_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the metadata of the table: what all models have in common, and where the texts come from."""
-        first = next(iter(metadata.values()))
-        combined: dict[str, Any] = {}
-        for key, value in first.items():
-            if all(of_model.get(key) == value for of_model in metadata.values()):
-                combined[key] = value
-        if len(metadata) > 1:
-            combined |= {"model": ", ".join(metadata), "models": dict(metadata)}
-        combined |= {"source": self.sheet.name, **self.layout.to_metadata()}
-        return {**combined, "sum_by": self.sum_by or "", "prefix": self.prefix}
+        layout = {**self.layout.to_metadata(), "sum_by": self.sum_by or "", "prefix": self.prefix}
+        return table_metadata(metadata, self.sheet.name, layout)
 
     def _with_groups(self, texts: pd.DataFrame, n_models: int) -> pd.DataFrame:
         """Put the columns of their groups before the texts."""
@@ -210,7 +204,10 @@ def read_stimuli(
 
 
 def stimuli_from_texts(
-    texts: Sequence[str], words: str | Sequence[Sequence[str]] = "whitespace", prefix: str = ""
+    texts: Sequence[str],
+    words: str | Sequence[Sequence[str]] = "whitespace",
+    prefix: str = "",
+    name: str = "the texts",
 ) -> Stimuli:
     """Return plain texts as a table without columns; the result has a row for each word.
 
@@ -222,12 +219,14 @@ def stimuli_from_texts(
         What a word is, or the words of each text.
     prefix
         What the names of all columns begin with.
+    name
+        What the texts are called in messages and in the metadata: their file, for example.
     """
     import pandas as pd
 
     user_words = None if isinstance(words, str) else [list(words_of_text) for words_of_text in words]
     layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
-    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), "the texts")
+    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
     definition = words if isinstance(words, str) else "whitespace"
     return Stimuli(no_columns, layout, definition, per_word=True, prefix=prefix)
 
@@ -349,9 +348,9 @@ def check_models(models: Sequence[Model]) -> list[str]:
 def _label(model: Model) -> str:
     if isinstance(model, Scorer):
         return model_label(model.model.metadata.get("model", "model"))
-    name = model.model if isinstance(model, ModelOptions) else model
-    resolve(name)
-    return model_label(name)
+    options = model if isinstance(model, ModelOptions) else ModelOptions(model=str(model))
+    check_model(options)
+    return model_label(options.model)
 
 
 def _open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:

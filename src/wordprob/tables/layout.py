@@ -73,6 +73,7 @@ class Layout:
             "word_column": self.word_column or "",
             "group_by": ",".join(self.group_by),
             "space_after": self.space_after or "",
+            "guessed": ",".join(self.guessed),
         }
 
 

@@ -121,8 +121,8 @@ class StimulusTable:
         guessed = self.layout.guesses()
         if not guessed:
             return ""
-        options = ", ".join(f"`{name}` {value}" for name, value in guessed.items())
-        return f"{self.describe()}; told by the names of columns, and the same as {options}"
+        options = " ".join(f"`{name}` {value}" for name, value in guessed.items())
+        return f"{self.describe()}; guessed from the names of columns: {options}"
 
     def warnings(self) -> list[str]:
         """Return what may not be intended: a text that repeats itself, punctuation on rows of its own."""
@@ -137,8 +137,9 @@ class StimulusTable:
         found = grouping.repetition(layout.group_by)
         if found is None:
             return []
-        texts = f"of {' and '.join(layout.group_by)}" if layout.group_by else "that the table makes"
-        return [f"{self.sheet.place(found.row)}: {found.finding}. Are the texts {texts} more than one each?"]
+        text = f"the rows with the same {' and '.join(layout.group_by)}" if layout.group_by else "the rows"
+        question = f"If {text} are several texts, add the column that tells them apart to `group_by`."
+        return [f"{self.sheet.place(found.row)}: {found.finding}. {question}"]
 
     def _punctuation(self) -> list[str]:
         """Return a warning if punctuation is on rows of its own, with spaces before it."""

@@ -50,7 +50,7 @@ def load(source: str, options: ModelOptions) -> HFModel:
         )
     directory = Path(source)
     origin = directory.name if directory.is_dir() else source
-    revision = options.revision or getattr(network.config, "_commit_hash", None) or ""
+    revision = getattr(network.config, "_commit_hash", None) or options.revision or ""
     metadata = model_metadata(
         network, origin if directory.is_dir() else options.model, origin, revision, options.compile
     )
