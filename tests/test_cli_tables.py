@@ -118,7 +118,7 @@ def test_several_models_for_plain_texts(wordprob, tmp_path):
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), sep="\t")
     assert list(frame.columns[:5]) == ["text_id", "word_id", "word", "start", "end"]
-    assert {"surprisal_exact:bow", "surprisal_exact:eow"} <= set(frame.columns)
+    assert {"surprisal_exact_bow", "surprisal_exact_eow"} <= set(frame.columns)
     assert pd.read_csv(texts, sep="\t")["model"].tolist() == ["exact:bow", "exact:eow"]
 
 
@@ -129,7 +129,7 @@ def test_excel_in_and_out(wordprob, folder):
     sheet = openpyxl.load_workbook("scored.xlsx").active
     assert [cell.value for cell in sheet[2]][:5] == ["001", "a", "start", "She", "1.50"]
     code, _, err = wordprob("score", "reading.csv", "--format", "xlsx", *EXACT)
-    assert code == 1
+    assert code == 2
     assert "name a file with -o" in err
 
 
@@ -157,9 +157,10 @@ def test_a_table_as_one_text_and_a_summary_by_text(wordprob, folder):
     ],
 )
 def test_errors_are_one_line_and_leave_nothing_behind(wordprob, folder, arguments, message):
+    of_an_option = {"--sheet", "--input-format", "--words", "--shape"} & set(arguments) or arguments == ["-o", "out.doc"]
     before = sorted(path.name for path in folder.iterdir())
     code, out, err = wordprob("score", "reading.csv", *EXACT, *arguments)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2 if of_an_option else 1, "")
     assert message in err
     assert err.count("\n") == 1
     assert Path("reading.csv").read_text() == READING
@@ -235,6 +236,38 @@ def test_a_contrast_never_replaces_its_input(wordprob, scored):
     assert Path("scored.csv").read_bytes() == before
 
 
+@pytest.mark.parametrize("prefix", ["", "wp_"])
+@pytest.mark.parametrize("keep_metadata", [True, False])
+def test_contrast_and_plot_of_a_wide_table(wordprob, folder, prefix, keep_metadata):
+    pytest.importorskip("matplotlib")
+    models = ["--model", "exact:bow", "--model", "exact:eow"]
+    for shape in ("long", "wide"):
+        wordprob("score", "reading.csv", *models, "--shape", shape, "--prefix", prefix, "-o", f"{shape}.csv")
+        if not keep_metadata and not prefix:
+            Path(f"{shape}.csv.meta.json").unlink()
+    results = [wordprob("contrast", f"{shape}.csv", "--region", "critical") for shape in ("long", "wide")]
+    assert [code for code, _, _ in results] == [0, 0]
+    long, wide = (pd.read_csv(io.StringIO(out), sep="\t") for _, out, _ in results)
+    names = ["exact_bow", "exact_eow"] if not keep_metadata and not prefix else ["exact:bow", "exact:eow"]
+    assert wide["model"].tolist() == names * 2
+    pd.testing.assert_frame_equal(wide.drop(columns="model"), long.drop(columns="model"))
+    code, _, err = wordprob("plot", "wide.csv", "--text", "item=001", "--naive", "-o", "wide.png")
+    assert (code, err) == (0, "")
+
+
+def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch):
+    Path("my-model (v2)").mkdir()
+    from wordprob.errors import OptionError
+    from wordprob.tables.columns import column_suffix, final_names
+    from wordprob.scoring.stimuli import stimuli_from_texts
+
+    names = final_names(["word", "surprisal"], ["gpt2-small", "my-model (v2)"], "wide", "")
+    assert names == ["word", "surprisal_gpt2_small", "surprisal_my_model_v2_"]
+    assert column_suffix("pythia-1.4b") == "pythia_1.4b"
+    with pytest.raises(OptionError, match="would have the same names"):
+        stimuli_from_texts(["x"]).check_columns(["a-b", "a_b"], "wide")
+
+
 def test_contrasts_of_regions_and_of_words_agree(wordprob, folder):
     pytest.importorskip("scipy")
     wordprob("score", "reading.csv", "-o", "words.csv", *EXACT)
@@ -284,7 +317,7 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
     assert "Did you mean surprisal" in err
     assert not Path("other.png").exists()
     code, _, err = wordprob("plot", "scored.csv", "--condition", "condition", "--naive", "-o", "other.png")
-    assert code == 1
+    assert code == 2
     assert "leave --text and --naive out" in err
 
 

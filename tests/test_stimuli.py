@@ -290,8 +290,8 @@ def test_long_and_wide():
     assert long["surprisal"].tolist() == one + two
     wide = score_table(TABLE, ["exact:bow", "exact:eow"], shape="wide").to_pandas()
     assert len(wide) == 4
-    assert wide["surprisal_exact:bow"].tolist() == one
-    assert wide["surprisal_exact:eow"].tolist() == two
+    assert wide["surprisal_exact_bow"].tolist() == one
+    assert wide["surprisal_exact_eow"].tolist() == two
     assert list(wide.columns).count("text_id") == 1
 
 
@@ -348,7 +348,7 @@ def test_further_columns_of_words_are_added():
     truth = SCORER.score(["She saw", "the marker"], extras=["entropy"]).to_pandas()["entropy"].tolist()
     assert score_table(TABLE, SCORER, extras=["entropy"]).to_pandas()["entropy"].tolist() == truth
     wide = score_table(TABLE, ["exact:eow", SCORER], shape="wide", extras=["entropy"]).to_pandas()
-    assert wide["entropy_exact:bow"].tolist() == truth
+    assert wide["entropy_exact_bow"].tolist() == truth
     with pytest.raises(InputError, match="called entropy already"):
         score_table(TABLE.assign(entropy=1), SCORER, extras=["entropy"])
     with pytest.raises(OptionError, match="a text on each row; use `per_word`"):

