@@ -642,3 +642,41 @@ def test_excels_delimiter_line_is_kept():
     assert out.startswith(b"sep=;\r\nitem;word;")
     with pytest.raises(InputError, match="line 4: 1 cells"):
         read_stimuli(b"sep=;\r\nitem;word\r\n1;She\r\n1\r\n", input_format="csv")
+
+
+# --- wrong types -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": ["She saw"]}, r"a table is a data frame or a file, not a list. For texts use scorer.score\(texts\)"),
+        ({"table": {"text": ["She saw"]}}, "not a dict.*pandas.DataFrame"),
+        ({"table": TABLE["word"]}, "not a Series"),
+        ({"table": 3}, "not a int"),
+        ({"progress": True}, "`progress` is True; it must be a function"),
+        ({"model": 3}, "a model is a name, a path, a ModelOptions or a Scorer, not a int: 3"),
+        ({"model": ["exact:bow", None]}, "not a NoneType"),
+        ({"group_by": 3}, "`group_by` is 3; it must be the name of a column, or a list of names"),
+        ({"group_by": ["item", 3]}, "must be the name of a column"),
+        ({"word_column": 3}, "`word_column` is 3; it must be a string"),
+        ({"words": 3}, "`words` is 3; it must be a string"),
+        ({"prefix": 1}, "`prefix` is 1"),
+        ({"shape": "tall"}, "no shape is called 'tall'"),
+        ({"unit": "bit"}, "no unit is called 'bit'"),
+        ({"table": TABLE.iloc[:0]}, "no rows"),
+    ],
+)
+def test_wrong_types_are_readable_errors(arguments, message):
+    with pytest.raises(InputError, match=message):
+        score_table(**{"table": TABLE, "model": "exact:bow", **arguments})
+
+
+def test_data_frames_of_other_packages():
+    import pyarrow as pa
+
+    truth = score_table(TABLE, SCORER).to_pandas()
+    pd.testing.assert_frame_equal(score_table(pa.Table.from_pandas(TABLE), SCORER).to_pandas(), truth)
+    polars = pytest.importorskip("polars")
+    found = score_table(polars.from_pandas(TABLE), SCORER).to_pandas()
+    assert found["surprisal"].tolist() == truth["surprisal"].tolist()

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from wordprob.core.arrays import Floats
-from wordprob.errors import InputError, OptionError, listing, missing_columns
+from wordprob.errors import InputError, OptionError, counted, listing, missing_columns
 from wordprob.tables import formats
 from wordprob.tables.columns import to_long
 from wordprob.tables.files import sidecar
@@ -105,8 +105,9 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
         if number is None:
             not_numbers.append(f"row {row}: {value!r}")
     if not_numbers:
+        what = counted(len(not_numbers), "value that is not a number", "values that are not numbers")
         raise InputError(
-            f"{where}: column '{column}' holds {len(not_numbers)} values that are not numbers: {listing(not_numbers)}."
+            f"{where}: column '{column}' holds {what}: {listing(not_numbers)}."
         )
     return np.array(converted, dtype=np.float64)
 

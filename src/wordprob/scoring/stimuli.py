@@ -21,6 +21,7 @@ from wordprob.scoring.scorer import Scorer
 from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
+from wordprob.tables.formats.base import check_rows
 from wordprob.tables.layout import Layout, lay_out
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.result import ScoredTable, WordTable
@@ -85,7 +86,11 @@ class Stimuli(StimulusTable):
         **scoring
             Arguments of :meth:`wordprob.Scorer.score`, which override ``options``.
         """
-        models = [models] if isinstance(models, Model) else list(models)
+        models = _as_models(models)
+        if progress is not None and not callable(progress):
+            raise OptionError(
+                f"`progress` is {progress!r}; it must be a function that takes two numbers: texts done, and in all."
+            )
         arguments = scoring_arguments(options, scoring)
         labels = check_models(models)
         self.check_columns(labels, shape, arguments.get("extras", ()), arguments.get("estimators", ()))
@@ -186,7 +191,19 @@ def read_stimuli(
     name: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
-    opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name)
+    _check_strings(
+        input_format=input_format,
+        sheet=sheet,
+        decimal=decimal,
+        text_column=text_column,
+        word_column=word_column,
+        space_after=space_after,
+        words=words,
+        sum_by=sum_by,
+        prefix=prefix,
+    )
+    opened = formats.read(_as_source(table), input_format, sheet=sheet, decimal=decimal, name=name)
+    check_rows(len(opened), opened.name)
     layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
     stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
@@ -201,6 +218,30 @@ def read_stimuli(
             raise InputError(f"{opened.name}: column '{sum_by}' names no region on any row.")
     define(words)
     return stimuli
+
+
+def _as_source(table: Any) -> Any:
+    """Return a table as the formats take it; data frames of other packages become those of pandas."""
+    import pandas as pd
+
+    if isinstance(table, str | Path | bytes | pd.DataFrame):
+        return table
+    if isinstance(table, pd.Series) or not hasattr(table, "to_pandas"):
+        raise InputError(
+            f"a table is a data frame or a file, not a {type(table).__name__}. For texts use scorer.score(texts); to "
+            "make a data frame, pandas.DataFrame(…)."
+        )
+    frame = table.to_pandas()
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"a table is a data frame or a file, not a {type(table).__name__}.")
+    return frame
+
+
+def _check_strings(**options: Any) -> None:
+    """Raise unless options that are names or texts are strings."""
+    for name, value in options.items():
+        if value is not None and not isinstance(value, str):
+            raise OptionError(f"`{name}` is {value!r}; it must be a string.")
 
 
 def stimuli_from_texts(
@@ -343,6 +384,17 @@ def check_models(models: Sequence[Model]) -> list[str]:
             f"two models are called {', '.join(sorted(repeated))}; name each once, or rename a directory."
         )
     return labels
+
+
+def _as_models(models: Model | Sequence[Model]) -> list[Model]:
+    """Return one model or several as a list; raise for what is none."""
+    given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
+    for model in given:
+        if not isinstance(model, Model):
+            raise OptionError(
+                f"a model is a name, a path, a ModelOptions or a Scorer, not a {type(model).__name__}: {model!r:.60}"
+            )
+    return given
 
 
 def _label(model: Model) -> str:

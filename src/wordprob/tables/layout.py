@@ -197,8 +197,10 @@ def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[st
     """Return column names from a list, or from a string with commas between them; 'none' is the empty list."""
     if columns is None:
         return None
-    if not isinstance(columns, str):
+    if isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns):
         return tuple(columns)
+    if not isinstance(columns, str):
+        raise OptionError(f"`group_by` is {columns!r}; it must be the name of a column, or a list of names.")
     if columns in sheet.columns:
         return (columns,)
     if columns == "none":

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordprob.errors import InputError
+from wordprob.errors import InputError, counted
 from wordprob.tables import formats
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.files import check_output, format_of, write_whole
@@ -103,8 +103,8 @@ class WordTable:
         return len(self._words)
 
     def __repr__(self) -> str:
-        rows = "" if self._extended is None else f"{len(self._extended)} rows, "
-        size = f"{rows}{len(self)} words of {len(self._texts)} texts"
+        rows = "" if self._extended is None else f"{counted(len(self._extended), 'row')}, "
+        size = f"{rows}{counted(len(self), 'word')} of {counted(len(self._texts), 'text')}"
         return f"<WordTable: {size}, {self.unit}, {self.metadata.get('model')}>"
 
     def to_pandas(self) -> pd.DataFrame:
