@@ -55,7 +55,7 @@ def score(
 
     \b
     Examples:
-      wordprob score examples/abstract.txt -o surprisal.tsv
+      wordprob score examples/abstract.txt -o abstract.tsv
       wordprob score --text "She saw the mark." --words punctuation --unit nats
       wordprob score novel.txt --whole-file --model gpt2-small -o novel.parquet
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
