@@ -32,6 +32,7 @@ def test_exported_names():
         "WordprobError",
         "__version__",
         "load",
+        "score_pairs",
         "score_table",
     ]
     for name in wordprob.__all__:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INPUT_FORMATS = ("text", *FORMATS)
 
-TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by")
+TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by", "target_column")
 """Options that mean something for tables only."""
 
 
@@ -30,6 +30,9 @@ TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "spa
 @click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
 @scoring_options()
 @table_options
+@click.option("--target-column", help="For texts on rows: column with the critical word or words; only these are scored.")
+@click.option("--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.).")
+@click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
 @table_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
 @models_options()
@@ -61,6 +64,8 @@ def score(
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv
+      wordprob score stimuli.csv --text-column sentence --target-column target -o targets.csv
+      wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv
       wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o wide.csv
@@ -112,15 +117,16 @@ def _read(
         raise click.UsageError('give either FILE or --text: wordprob score --text "She saw the mark."')
     format_ = _input_format(file, table_layout["input_format"], whole_file)
     chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
+    for_both = {name: table_layout[name] for name in ("prefix", "marks", "region_names")}
     if format_ == "text":
         if chosen:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
-        return _read_texts(file, texts, whole_file, words, table_layout["prefix"])
-    return _read_table(Path(str(file)), format_, words, {**chosen, "prefix": table_layout["prefix"]})
+        return _read_texts(file, texts, whole_file, words, for_both)
+    return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
 
 
-def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, prefix: str) -> Stimuli:
+def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]) -> Stimuli:
     from wordprob.scoring.stimuli import stimuli_from_texts
 
     if file is None:
@@ -129,7 +135,8 @@ def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, wor
         given = [read_utf8(file)]
     else:
         given = read_lines(file)
-    return stimuli_from_texts(given, words_for(words, given), prefix, name="--text" if file is None else str(file))
+    name = "--text" if file is None else "standard input" if str(file) == "-" else str(file)
+    return stimuli_from_texts(given, words_for(words, given), name=name, **options)
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:

@@ -22,7 +22,7 @@ from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.base import check_rows
-from wordprob.tables.layout import Layout, lay_out
+from wordprob.tables.layout import Layout, lay_out, with_marks, with_target
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.stimulus_table import StimulusTable
@@ -137,6 +137,10 @@ class Stimuli(StimulusTable):
             words["note"] = _notes_on_cells(words)
         if self.sum_by is not None:
             added = regions.add_up(words, self.layout.texts, self.regions())
+        elif self.layout.spans is not None and self.per_word:
+            added = words.assign(region=regions.region_names(words, self.layout.spans))
+        elif self.layout.spans is not None:
+            added = regions.add_up_spans(words, self.layout.texts, self.layout.spans)
         elif self.rows_are_words:
             added = words
         else:
@@ -188,6 +192,9 @@ def read_stimuli(
     per_word: bool = False,
     sum_by: str | None = None,
     prefix: str = "",
+    target_column: str | None = None,
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
     name: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
@@ -201,10 +208,12 @@ def read_stimuli(
         words=words,
         sum_by=sum_by,
         prefix=prefix,
+        target_column=target_column,
+        marks=marks,
     )
-    opened = formats.read(_as_source(table), input_format, sheet=sheet, decimal=decimal, name=name)
-    check_rows(len(opened), opened.name)
+    opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name)
     layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
+    layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
     stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
         raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
@@ -218,6 +227,39 @@ def read_stimuli(
             raise InputError(f"{opened.name}: column '{sum_by}' names no region on any row.")
     define(words)
     return stimuli
+
+
+def open_table(table: Any, *, input_format: str | None = None, name: str | None = None, **reading: Any) -> formats.Sheet:
+    """Return a data frame or a file as a table that has rows; parameters as for :func:`score_table`."""
+    opened = formats.read(_as_source(table), input_format, name=name, **reading)
+    check_rows(len(opened), opened.name)
+    return opened
+
+
+def _with_regions(
+    layout: Layout, sheet: formats.Sheet, target_column: str | None, marks: str | None, names: Sequence[str]
+) -> Layout:
+    """Return the layout with the regions that a column names or that marks show."""
+    if names and marks is None:
+        raise OptionError("`region_names` names the regions that are marked in the texts; specify `marks` too.")
+    if target_column is None and marks is None:
+        return layout
+    if layout.by_word:
+        raise OptionError(
+            "`target_column` and `marks` are for a text on each row; for a word on each row name regions with `sum_by`."
+        )
+    if target_column is None:
+        return with_marks(layout, str(marks), names, sheet.place)
+    if marks is not None:
+        raise OptionError("`target_column` and `marks` both say which words are asked about; specify one of them.")
+    return with_target(layout, sheet, target_column)
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    """Return names from a list, or from a string with commas between them."""
+    if not isinstance(names, str):
+        return list(names)
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _as_source(table: Any) -> Any:
@@ -249,6 +291,8 @@ def stimuli_from_texts(
     words: str | Sequence[Sequence[str]] = "whitespace",
     prefix: str = "",
     name: str = "the texts",
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
 ) -> Stimuli:
     """Return plain texts as a table without columns; the result has a row for each word.
 
@@ -262,6 +306,8 @@ def stimuli_from_texts(
         What the names of all columns begin with.
     name
         What the texts are called in messages and in the metadata: their file, for example.
+    marks, region_names
+        As for :func:`score_table`; the result then has a row for each region.
     """
     import pandas as pd
 
@@ -269,7 +315,10 @@ def stimuli_from_texts(
     layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
     no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
     definition = words if isinstance(words, str) else "whitespace"
-    return Stimuli(no_columns, layout, definition, per_word=True, prefix=prefix)
+    if marks is not None and user_words is not None:
+        raise OptionError("`marks` is for words that a rule finds, not for lists of words.")
+    layout = _with_regions(layout, no_columns, None, marks, _names(region_names))
+    return Stimuli(no_columns, layout, definition, per_word=marks is None, prefix=prefix)
 
 
 def score_table(
@@ -283,6 +332,9 @@ def score_table(
     words: str = "whitespace",
     per_word: bool = False,
     sum_by: str | None = None,
+    target_column: str | None = None,
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
     shape: str = "long",
     prefix: str = "",
     unit: str = "bits",
@@ -317,6 +369,14 @@ def score_table(
         For a text on each row: return a row for each word, with the columns of its text.
     sum_by
         For a word on each row: return a row for each region, consecutive words with the same value in this column.
+    target_column
+        For a text on each row: the column that holds the critical word or words of the text. The new columns describe
+        these words only.
+    marks
+        For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if it
+        is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
+    region_names
+        The names of such regions, in their order; their numbers by default.
     shape
         For several models: ``long`` (a column says which) or ``wide`` (columns end in the model's name).
     prefix
@@ -353,6 +413,9 @@ def score_table(
         words=words,
         per_word=per_word,
         sum_by=sum_by,
+        target_column=target_column,
+        marks=marks,
+        region_names=region_names,
         prefix=prefix,
     )
     guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []

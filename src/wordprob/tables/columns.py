@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHAPES = ("long", "wide")
 
-SAME_FOR_ALL_MODELS = ("text_id", "word_id", "word", "start", "end", "n_words", "n_characters", "n_bytes")
+SAME_FOR_ALL_MODELS = ("text_id", "word_id", "word", "region", "start", "end", "n_words", "n_characters", "n_bytes")
 """Columns that do not depend on the model; the wide shape has them once."""
 
 NOT_ON_TEXT_ROWS = ("text_id", "conservation")
@@ -82,8 +82,9 @@ def expected_columns(
     """Return the columns that will be added, as far as they are known before scoring."""
     estimates = [estimate_name(name) for name in estimators]
     if stimuli.rows_are_words:
-        n_words = ["n_words"] if stimuli.sum_by is not None else []
-        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words])
+        n_words = ["n_words"] if stimuli.adds_up else []
+        region = ["region"] if stimuli.layout.spans is not None else []
+        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words, *region])
     if extras:
         raise OptionError(
             f"{' and '.join(extras)} belong to words, and this table has a text on each row; use `per_word`."
@@ -102,7 +103,7 @@ def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[st
     if not stimuli.prefix:
         if stimuli.numbers_texts():
             present.add("text_id")
-        if stimuli.sum_by is None and stimuli.numbers_words():
+        if not stimuli.adds_up and stimuli.numbers_words():
             present.add("word_id")
     return [name for name in names if name not in present]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -13,13 +13,12 @@ from wordprob.errors import AlignmentError, InputError, OptionError
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, is_blank, rows_of_texts
+from wordprob.tables.marks import UNSPACED, Span, find_target, read_marks
 
 TEXT_COLUMN_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
 WORD_COLUMN_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
 """Names, in any case, that show what a column holds when it is not specified."""
 
-UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
-"""Letters of scripts that are written without spaces, so that a text may look like one word."""
 
 SPACE_VALUES = frozenset({"true", "t", "yes", "y", "1", "_", " "})
 NO_SPACE_VALUES = frozenset({"false", "f", "no", "n", "0", "spaceafter=no", ""})
@@ -43,6 +42,10 @@ class Layout:
         The positions of each text's rows.
     text_column, word_column, group_by, space_after
         The columns that this comes from.
+    spans
+        The regions of each text that are asked about, where the texts are on rows and not all of their words count.
+    target_column, marks
+        Where these come from: a column, or marks in the texts.
     guessed
         Which of these were not specified but told by the names of columns.
     """
@@ -54,6 +57,9 @@ class Layout:
     word_column: str | None = None
     group_by: tuple[str, ...] = ()
     space_after: str | None = None
+    spans: list[list[Span]] | None = None
+    target_column: str | None = None
+    marks: str | None = None
     guessed: tuple[str, ...] = ()
 
     @property
@@ -73,6 +79,8 @@ class Layout:
             "word_column": self.word_column or "",
             "group_by": ",".join(self.group_by),
             "space_after": self.space_after or "",
+            "target_column": self.target_column or "",
+            "marks": self.marks or "",
             "guessed": ",".join(self.guessed),
         }
 
@@ -191,6 +199,39 @@ def _detect_groups(
     named = columns_called(sheet, GROUP_COLUMN_NAMES)
     filled = [name for name in named if not all(is_blank(value) for value in sheet.cells(name))]
     return (*(name for name in filled if name not in (word_column, text_column)), text_column)
+
+
+def with_target(layout: Layout, sheet: Sheet, target_column: str) -> Layout:
+    """Return the layout of texts on rows of which only a target counts: the words that a column names.
+
+    A row without a target stays, and has no value.
+    """
+    sheet.require(target_column)
+    spans = []
+    for row, (text, target) in enumerate(zip(layout.texts, sheet.cells(target_column), strict=True)):
+        spans.append([] if is_blank(target) else [find_target(text, str(target), sheet.place(row))])
+    if not any(spans):
+        raise InputError(f"{sheet.name}: column '{target_column}' names no target on any row.")
+    return replace(layout, spans=spans, target_column=target_column)
+
+
+def with_marks(layout: Layout, marks: str, names: Sequence[str], places: Callable[[int], str]) -> Layout:
+    """Return the layout of texts on rows whose regions are marked in them; the marks are no longer in the texts.
+
+    Parameters
+    ----------
+    layout
+        The texts with marks.
+    marks, names
+        As for :func:`wordprob.tables.marks.read_marks`.
+    places
+        A function that returns where a text is, for messages.
+    """
+    read = [read_marks(text, marks, names if text.strip() else (), places(n)) for n, text in enumerate(layout.texts)]
+    spans = [regions for _, regions in read]
+    if not any(spans):
+        raise InputError(f"no text has a region marked with {marks}; an example: 'The puppet *fell* down.'")
+    return replace(layout, texts=[text for text, _ in read], spans=spans, marks=marks)
 
 
 def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -51,7 +51,12 @@ class StimulusTable:
     @property
     def rows_are_words(self) -> bool:
         """True if each row of the result is a word or a region, rather than a text."""
-        return self.sum_by is not None or self.layout.by_word or self.per_word
+        return self.adds_up or self.layout.by_word or self.per_word
+
+    @property
+    def adds_up(self) -> bool:
+        """True if each row of the result is a region, whose words are added up."""
+        return self.sum_by is not None or (self.layout.spans is not None and not self.per_word)
 
     def regions(self) -> list[list[int]]:
         """Return the rows of each region."""
@@ -75,6 +80,8 @@ class StimulusTable:
             first_rows = np.array([rows[0] for rows in self.regions()], dtype=np.int64)
             return self.sheet.select(first_rows, self.own_columns()), np.arange(len(first_rows))
         positions = np.arange(len(self.sheet))
+        if self.adds_up:
+            return self.sheet, np.repeat(positions, [max(len(spans), 1) for spans in self.layout.spans or ()])
         if self.per_word and not self.layout.by_word:
             positions = np.repeat(positions, texts["n_words"].to_numpy(dtype=np.int64))
         return self.sheet, positions
