@@ -268,6 +268,36 @@ def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch)
         stimuli_from_texts(["x"]).check_columns(["a-b", "a_b"], "wide")
 
 
+def test_contrast_and_plot_of_two_factors(wordprob, folder):
+    pytest.importorskip("matplotlib")
+    rows = ["item,gender,number,region,word"]
+    sentences = {("m", "sg"): "She saw the mark", ("m", "pl"): "She saw the marker", ("f", "sg"): "the mark", ("f", "pl"): "She saw"}
+    for item in (1, 2, 3):
+        for (gender, number), sentence in sentences.items():
+            rows += [f"{item},{gender},{number},r{k},{word}" for k, word in enumerate(sentence.split())]
+    Path("design.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    named = ["--word-column", "word", "--group-by", "item,gender,number"]
+    assert wordprob("score", "design.csv", *named, "-o", "scored.csv", *EXACT)[0] == 0
+    options = ["--condition", "gender,number", "--region", "r1"]
+    code, out, err = wordprob("contrast", "scored.csv", *options, "--plot", "x.png", "-o", "items.csv")
+    assert (code, err) == (0, "")
+    shown = pd.read_csv(io.StringIO(out), sep="\t")
+    assert shown["contrast"].tolist()[:3] == ["gender: m - f", "number: sg - pl", "gender x number"]
+    assert list(pd.read_csv("items.csv").columns)[1:6] == ["item", "m_sg", "m_pl", "f_sg", "f_pl"]
+    _, out, _ = wordprob("contrast", "scored.csv", *options, "--levels", "f,m;sg,pl", "--format", "table")
+    assert "gender: f - m" in out
+    assert "lmer(surprisal ~ gender * number + (1 | item), data = d)" in out
+    code, _, err = wordprob("contrast", "scored.csv", *options, "--levels", "f,m")
+    assert code == 2
+    assert "semicolon" in err
+    code, _, err = wordprob("contrast", "scored.csv", "--condition", "a,b,c")
+    assert code == 2
+    assert "--condition names 3 columns" in err
+    code, _, err = wordprob("plot", "scored.csv", "--condition", "gender,number", "--combine", "mean", "-o", "r.pdf")
+    assert (code, err) == (0, "")
+    assert wordprob("plot", "scored.csv", "--condition", "gender", "--combine", "median", "-o", "s.pdf")[0] == 2
+
+
 def test_contrasts_of_regions_and_of_words_agree(wordprob, folder):
     pytest.importorskip("scipy")
     wordprob("score", "reading.csv", "-o", "words.csv", *EXACT)
@@ -348,7 +378,8 @@ def test_a_table_through_a_pipe(tmp_path):
 
 def _tutorial() -> list[str]:
     text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
-    lines = [line for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.M | re.S)
+    lines = [line for language, block in blocks if not language for line in block.splitlines()]
     return [line for line in lines if line.startswith("wordprob ")]
 
 
@@ -363,7 +394,7 @@ def test_the_tutorial_runs(wordprob, tmp_path, monkeypatch):
     commands = _tutorial()
     assert len(commands) >= 10
     for line in commands:
-        models = EXACT if line.startswith("wordprob score") and "--model" not in line else []
+        models = EXACT if line.startswith(("wordprob score", "wordprob pairs")) and "--model" not in line else []
         typed = line.replace("gpt2-small", "exact:bow").replace("pythia-160m", "exact:eow")
         code, _, err = wordprob(*shlex.split(typed)[1:], *models)
         assert code == 0, (line, err)

@@ -174,6 +174,24 @@ def test_regions_by_two_factors_with_within_item_intervals():
     assert of_critical[0] * 2 == pytest.approx(of_critical[1])
 
 
+def test_a_region_that_some_texts_lack_is_drawn_in_its_place():
+    rows = [(0, "near", "subject"), (0, "near", "verb"), (1, "far", "subject"), (1, "far", "clause"), (1, "far", "verb")]
+    frame = pd.DataFrame(rows, columns=["text_id", "distance", "region"]).assign(surprisal=1.0)
+    means = text_plots.region_means(frame, ["distance"], "region", text_plots.PlotColumns(), None)
+    assert list(dict.fromkeys(means["region"])) == ["subject", "clause", "verb"]
+
+
+def test_the_legend_of_four_conditions_fits():
+    figure = text_plots.by_region(study(), "gender,number", "region", item="item")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    box = figure.legends[0].get_window_extent(canvas.get_renderer())
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
 def test_a_png_can_be_drawn():
     figure = text_plots.factorial(factorial(study(), DESIGN))
     buffer = io.BytesIO()

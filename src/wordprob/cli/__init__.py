@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
     "candidates": ("wordprob.cli.candidates:candidates", "Compute the surprisal of many possible next words."),
     "pairs": ("wordprob.cli.pairs:pairs", "Compare the two sentences of minimal pairs."),
-    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions by item."),
+    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions, or two factors, by item."),
     "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),
     "run": ("wordprob.cli.run:run", "Score a whole corpus; an interrupted run can be resumed."),
     "status": ("wordprob.cli.status:status", "Show how far a run is."),
