@@ -157,7 +157,10 @@ def test_a_table_as_one_text_and_a_summary_by_text(wordprob, folder):
     ],
 )
 def test_errors_are_one_line_and_leave_nothing_behind(wordprob, folder, arguments, message):
-    of_an_option = {"--sheet", "--input-format", "--words", "--shape"} & set(arguments) or arguments == ["-o", "out.doc"]
+    of_an_option = {"--sheet", "--input-format", "--words", "--shape"} & set(arguments) or arguments == [
+        "-o",
+        "out.doc",
+    ]
     before = sorted(path.name for path in folder.iterdir())
     code, out, err = wordprob("score", "reading.csv", *EXACT, *arguments)
     assert (code, out) == (2 if of_an_option else 1, "")
@@ -258,8 +261,8 @@ def test_contrast_and_plot_of_a_wide_table(wordprob, folder, prefix, keep_metada
 def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch):
     Path("my-model (v2)").mkdir()
     from wordprob.errors import OptionError
-    from wordprob.tables.columns import column_suffix, final_names
     from wordprob.scoring.stimuli import stimuli_from_texts
+    from wordprob.tables.columns import column_suffix, final_names
 
     names = final_names(["word", "surprisal"], ["gpt2-small", "my-model (v2)"], "wide", "")
     assert names == ["word", "surprisal_gpt2_small", "surprisal_my_model_v2_"]
@@ -271,7 +274,12 @@ def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch)
 def test_contrast_and_plot_of_two_factors(wordprob, folder):
     pytest.importorskip("matplotlib")
     rows = ["item,gender,number,region,word"]
-    sentences = {("m", "sg"): "She saw the mark", ("m", "pl"): "She saw the marker", ("f", "sg"): "the mark", ("f", "pl"): "She saw"}
+    sentences = {
+        ("m", "sg"): "She saw the mark",
+        ("m", "pl"): "She saw the marker",
+        ("f", "sg"): "the mark",
+        ("f", "pl"): "She saw",
+    }
     for item in (1, 2, 3):
         for (gender, number), sentence in sentences.items():
             rows += [f"{item},{gender},{number},r{k},{word}" for k, word in enumerate(sentence.split())]

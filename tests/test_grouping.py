@@ -65,7 +65,9 @@ def test_usual_names_are_recognised(name):
 
 
 def test_readings_of_a_participant_with_another_name():
-    table = words_on_rows(sentences=[*SENTENCES[:2], *SENTENCES[:2]], reader=["p1", "p1", "p2", "p2"], item=[1, 2, 1, 2])
+    table = words_on_rows(
+        sentences=[*SENTENCES[:2], *SENTENCES[:2]], reader=["p1", "p1", "p2", "p2"], item=[1, 2, 1, 2]
+    )
     message = error_of(table)
     assert "item = 1 comes again" in message
     assert "specify `group_by` 'item,reader'" in message
@@ -172,7 +174,9 @@ def test_a_long_table_is_checked_quickly():
     import time
 
     texts = [f"w{n} x{n} y{n} z{n}" for n in range(20_000)]
-    table = words_on_rows(sentences=texts, item=range(20_000), kind=list(itertools.islice(itertools.cycle("ab"), 20_000)))
+    table = words_on_rows(
+        sentences=texts, item=range(20_000), kind=list(itertools.islice(itertools.cycle("ab"), 20_000))
+    )
     begin = time.monotonic()
     read_stimuli(table)
     assert time.monotonic() - begin < 20

@@ -103,7 +103,11 @@ def test_marks_that_do_not_fit(text, marks, message):
 @pytest.mark.parametrize(
     ("text", "target", "message"),
     [
-        ("the mark of the mark", "mark", "the target 'mark' is in the text 2 times; mark the one that is meant with stars"),
+        (
+            "the mark of the mark",
+            "mark",
+            "the target 'mark' is in the text 2 times; mark the one that is meant with stars",
+        ),
         ("the marker", "mark", "the target 'mark' is not in the text except inside another word"),
         ("the marker", "saw", "the target 'saw' is not in the text: 'the marker'"),
     ],

@@ -66,7 +66,11 @@ def test_the_words_that_differ_are_compared_alone():
     assert found["surprisal_sentence_good"].tolist() == pytest.approx(last)
     same = score_pairs(PAIRS, SCORER, region="different").to_pandas()
     assert math.isnan(same["difference"][2])
-    assert same["note"].tolist() == ["", "", "the two sentences are the same, or one only has more words: no words to compare"]
+    assert same["note"].tolist() == [
+        "",
+        "",
+        "the two sentences are the same, or one only has more words: no words to compare",
+    ]
     with pytest.raises(InputError, match="no two sentences differ"):
         score_pairs(PAIRS[2:], SCORER, region="different")
 
@@ -77,7 +81,9 @@ def test_targets_and_marks():
     assert found["difference"].tolist() == [0, 0]
     marked = pd.DataFrame({"good": ["She *saw* the mark"], "bad": ["the *mark*"]})
     found = score_pairs(marked, SCORER, marks="stars").to_pandas()
-    assert found["surprisal_good"].tolist() == pytest.approx(SCORER.score("She saw").to_pandas()["surprisal"].tolist()[1:])
+    assert found["surprisal_good"].tolist() == pytest.approx(
+        SCORER.score("She saw").to_pandas()["surprisal"].tolist()[1:]
+    )
     with pytest.raises(InputError, match="'good' has 2 regions; mark one in each"):
         score_pairs(marked.assign(good="*She* *saw*"), SCORER, marks="stars")
     with pytest.raises(OptionError, match="specify one of them"):

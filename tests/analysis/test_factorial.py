@@ -175,7 +175,13 @@ def test_regions_by_two_factors_with_within_item_intervals():
 
 
 def test_a_region_that_some_texts_lack_is_drawn_in_its_place():
-    rows = [(0, "near", "subject"), (0, "near", "verb"), (1, "far", "subject"), (1, "far", "clause"), (1, "far", "verb")]
+    rows = [
+        (0, "near", "subject"),
+        (0, "near", "verb"),
+        (1, "far", "subject"),
+        (1, "far", "clause"),
+        (1, "far", "verb"),
+    ]
     frame = pd.DataFrame(rows, columns=["text_id", "distance", "region"]).assign(surprisal=1.0)
     means = text_plots.region_means(frame, ["distance"], "region", text_plots.PlotColumns(), None)
     assert list(dict.fromkeys(means["region"])) == ["subject", "clause", "verb"]

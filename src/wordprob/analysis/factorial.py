@@ -57,9 +57,7 @@ class FactorialDesign:
 
     def of_factor(self, number: int) -> Design:
         """Return the design of one factor by itself."""
-        return Design(
-            self.item, self.factors[number], self.levels[number], self.where, self.measures, self.combine
-        )
+        return Design(self.item, self.factors[number], self.levels[number], self.where, self.measures, self.combine)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,8 @@ def factorial(frame: pd.DataFrame, design: FactorialDesign, source: str = "the t
 
     Examples
     --------
-    >>> rows = [(n, a, b, 1.0 + (a == "x") * 2 + (b == "p") * (a == "x") * n) for n in (1, 2, 3) for a in "xy" for b in "pq"]
+    >>> cells = [(n, a, b) for n in (1, 2, 3) for a in "xy" for b in "pq"]
+    >>> rows = [(n, a, b, 1.0 + 2 * (a == "x") + n * (a + b == "xp")) for n, a, b in cells]
     >>> result = factorial(pd.DataFrame(rows, columns=["item", "a", "b", "surprisal"]), FactorialDesign(("a", "b")))
     >>> result.summary[["contrast", "difference"]].values.tolist()
     [['a: x - y', 3.0], ['b: p - q', 1.0], ['a x b', 2.0]]
@@ -138,7 +137,7 @@ def _by_item(
     rows: pd.DataFrame, design: FactorialDesign, levels: tuple[tuple[str, str], tuple[str, str]], source: str
 ) -> pd.DataFrame:
     """Return a row for each item: its four conditions, its three effects, and why one is missing."""
-    groups = {key: cell for key, cell in rows.groupby([design.item, *design.factors], sort=False)}
+    groups: dict[Any, pd.DataFrame] = dict(iter(rows.groupby([design.item, *design.factors], sort=False)))
     pairs = [(first, second) for first in levels[0] for second in levels[1]]
     table = []
     for item in dict.fromkeys(rows[design.item]):
@@ -207,8 +206,8 @@ def caption(result: FactorialResult, unit: str = "") -> str:
     where = ", ".join(f"{column} {value}" for column, value in result.provenance["where"].items())
     flips = f"all sign flips up to {EXACT_UP_TO} items, 100,000 sampled beyond"
     formula = r_formula(str(result.summary["measure"].iloc[0]), result.factors, result.provenance["item"])
+    interaction = f"the effect of {second} in {result.levels[0][0]} less that in {result.levels[0][1]}"
     return (
-        f"{first} and {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. The interaction is "
-        f"the effect of {second} in {result.levels[0][0]} less that in {result.levels[0][1]}. Interval and p_t: Student's "
-        f"t; p_permutation: {flips}. {formula}"
+        f"{first} and {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. The "
+        f"interaction is {interaction}. Interval and p_t: Student's t; p_permutation: {flips}. {formula}"
     )

@@ -106,9 +106,7 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
             not_numbers.append(f"row {row}: {value!r}")
     if not_numbers:
         what = counted(len(not_numbers), "value that is not a number", "values that are not numbers")
-        raise InputError(
-            f"{where}: column '{column}' holds {what}: {listing(not_numbers)}."
-        )
+        raise InputError(f"{where}: column '{column}' holds {what}: {listing(not_numbers)}.")
     return np.array(converted, dtype=np.float64)
 
 

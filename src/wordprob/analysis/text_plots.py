@@ -328,8 +328,8 @@ def _draw_regions(axes: Axes, means: pd.DataFrame, regions: Sequence[str], rotat
         axes.errorbar(
             x, rows["mean"], yerr=rows["half_width"], capsize=2, linewidth=1.2, markersize=5, label=level, **style
         )
-    angle = {"rotation": 30, "ha": "right"} if rotated else {"rotation": 0, "ha": "center"}
-    axes.set_xticks(range(len(regions)), regions, parse_math=False, **angle)
+    angle, side = (30, "right") if rotated else (0, "center")
+    axes.set_xticks(range(len(regions)), regions, rotation=angle, ha=side, parse_math=False)
     style_axes(axes)
 
 
@@ -366,7 +366,9 @@ def region_means(
         {
             "text": list(zip(*(frame[name].astype(str) for name in columns.texts), strict=True)),
             "model": frame["model"].astype(str).tolist() if "model" in frame.columns else "",
-            "condition": [", ".join(levels) for levels in zip(*(frame[name].astype(str) for name in factors), strict=True)],
+            "condition": [
+                ", ".join(levels) for levels in zip(*(frame[name].astype(str) for name in factors), strict=True)
+            ],
             "item": frame[item].astype(str).tolist() if item else "",
             "value": numbers(frame, columns.value, source),
         }
@@ -484,7 +486,9 @@ def _differences(axes: Axes, items: pd.DataFrame, test: Mapping[Any, Any], unit:
     axes.set_xticks([])
     axes.set_xlabel(f"{test['n_items']} items, by difference", fontsize=8)
     axes.set_ylabel(_minus(_label(str(test["contrast"]), unit)), fontsize=8, parse_math=False)
-    axes.set_title(f"mean {_signed(test['difference'])}; permutation test: {_p_value(test['p_permutation'])}", fontsize=8)
+    axes.set_title(
+        f"mean {_signed(test['difference'])}; permutation test: {_p_value(test['p_permutation'])}", fontsize=8
+    )
     style_axes(axes)
 
 
@@ -558,7 +562,14 @@ def _effects(axes: Axes, tests: pd.DataFrame, unit: str) -> None:
     for place, test in enumerate(tests.to_dict("records")):
         width = np.array([[test["difference"] - test["ci_low"]], [test["ci_high"] - test["difference"]]])
         axes.errorbar(
-            [test["difference"]], [place], xerr=width, capsize=3, marker="o", markersize=6, color=COLOURS[0], linewidth=1.4
+            [test["difference"]],
+            [place],
+            xerr=width,
+            capsize=3,
+            marker="o",
+            markersize=6,
+            color=COLOURS[0],
+            linewidth=1.4,
         )
         result = f"{_signed(test['difference'])}, {_p_value(test['p_permutation'])}"
         labels.append(_minus(f"{test['contrast']}\n{result}"))

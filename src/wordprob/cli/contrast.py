@@ -64,7 +64,7 @@ def contrast(table: Path, **options: Any) -> None:
     figure = None if options["plot"] is None else outputs.check_image(options["plot"], options["force"])
     frame, metadata = read_scored(table, options["sheet"])
     unit = str(metadata.get("unit", ""))
-    labels = {"unit": unit, "model": "" if "model" in frame.columns else str(metadata.get("model", ""))}
+    labels: dict[str, Any] = {"unit": unit, "model": "" if "model" in frame.columns else str(metadata.get("model", ""))}
     factors = _factors(options["condition"], list(frame.columns))
     result: ContrastResult | FactorialResult
     if factors is None:

@@ -25,7 +25,9 @@ READING = ("input_format", "sheet", "decimal")
 @click.argument("table", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--pair", help="The columns of the two sentences, the likelier one first: sentence_good,sentence_bad.")
 @click.option("--by", help="Column that divides the pairs, such as phenomenon: an accuracy for each value too.")
-@click.option("--region", default="whole", show_default=True, help="Compare whole sentences, or the different words only.")
+@click.option(
+    "--region", default="whole", show_default=True, help="Compare whole sentences, or the different words only."
+)
 @click.option("--target-columns", help="Compare the words that these two columns name instead.")
 @click.option("--marks", help="Compare the words that are marked in the sentences instead: stars or bars.")
 @scoring_options("extras", "readers", "estimators")
@@ -56,9 +58,9 @@ def pairs(
 ) -> None:
     """Compare the two sentences of minimal pairs.
 
-    TABLE has two sentences on each row, as BLiMP has (.jsonl, or a .csv, .tsv, .parquet or .xlsx file). What is printed:
-    the accuracy, the share of pairs whose first sentence is less surprising, with a 95 % interval. With -o, the rows
-    are written with both surprisals, their difference, and which sentence the model prefers.
+    TABLE has two sentences on each row, as BLiMP has (.jsonl, .csv, .tsv, .parquet or .xlsx). What is printed: the
+    accuracy, the share of pairs whose first sentence is less surprising, with a 95 % interval. With -o, the rows are
+    written with both surprisals, their difference, and which sentence the model prefers.
 
     \b
     Examples:
@@ -90,9 +92,7 @@ def pairs(
     read.check_columns(check_models(models), shape)
     warn(list(filter(None, [read.guesses()])))
     with progress(2 * len(read.sheet) * len(models)) as advance:
-        scored = read.score(
-            models, shape="long", unit=scoring.unit, min_context=scoring.min_context, progress=advance
-        )
+        scored = read.score(models, shape="long", unit=scoring.unit, min_context=scoring.min_context, progress=advance)
     frame = scored.to_pandas()
     frame = frame.rename(columns={f"{prefix}{name}": name for name in ("difference", "difference_naive", "model")})
     accuracies = analysis.accuracy(frame, by, str(table))

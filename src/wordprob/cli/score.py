@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
 INPUT_FORMATS = ("text", *FORMATS)
 
-TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by", "target_column")
+TABLE_ONLY = (
+    "sheet",
+    "decimal",
+    "text_column",
+    "word_column",
+    "group_by",
+    "space_after",
+    "per_word",
+    "sum_by",
+    "target_column",
+)
 """Options that mean something for tables only."""
 
 
@@ -30,8 +40,12 @@ TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "spa
 @click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
 @scoring_options()
 @table_options
-@click.option("--target-column", help="For texts on rows: column with the critical word or words; only these are scored.")
-@click.option("--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.).")
+@click.option(
+    "--target-column", help="For texts on rows: column with the critical word or words; only these are scored."
+)
+@click.option(
+    "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
+)
 @click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
 @table_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
@@ -126,7 +140,9 @@ def _read(
     return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
 
 
-def _read_texts(file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]) -> Stimuli:
+def _read_texts(
+    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]
+) -> Stimuli:
     from wordprob.scoring.stimuli import stimuli_from_texts
 
     if file is None:

@@ -60,7 +60,7 @@ def converted_directory() -> Path:
     except OSError as error:
         raise ModelError(
             f"the default model cannot be kept in {directory.parent}: {error.strerror or error}. Name a directory that "
-            "can be written with the environment variable WORDPROB_CACHE, or another model: a directory or a .gguf file."
+            "can be written with the environment variable WORDPROB_CACHE, or name another model."
         ) from error
     return directory
 

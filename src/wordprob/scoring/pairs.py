@@ -157,7 +157,9 @@ class Pairs:
         notes = rows["note"].tolist()
         both_notes = []
         for note_first, note_second in zip(notes[:n_pairs], notes[n_pairs:], strict=True):
-            named = [f"{name}: {note}" for name, note in zip(self.columns, (note_first, note_second), strict=True) if note]
+            named = [
+                f"{name}: {note}" for name, note in zip(self.columns, (note_first, note_second), strict=True) if note
+            ]
             both_notes.append("; ".join(named))
         if self.region == "different":
             for row, spans in enumerate(self.first.layout.spans or ()):
@@ -177,7 +179,7 @@ def read_pairs(
     prefix: str = "",
     **reading: Any,
 ) -> Pairs:
-    """Read a table of pairs and check all that can be checked without a model; parameters as for :func:`score_pairs`."""
+    """Read a table of pairs and check all that needs no model; parameters as for :func:`score_pairs`."""
     if region not in REGIONS:
         raise OptionError(f"no region is called '{region}'; use {' or '.join(REGIONS)}.")
     if sum((region != "whole", target_columns is not None, marks is not None)) > 1:
@@ -222,8 +224,8 @@ def _check_one_region(stimuli: Stimuli) -> None:
     for row, spans in enumerate(stimuli.layout.spans or ()):
         if len(spans) > 1:
             raise InputError(
-                f"{stimuli.sheet.place(row)}: '{stimuli.layout.text_column}' has {len(spans)} regions; mark one in each "
-                "sentence of a pair."
+                f"{stimuli.sheet.place(row)}: '{stimuli.layout.text_column}' has {len(spans)} regions; mark one in "
+                "each sentence of a pair."
             )
 
 

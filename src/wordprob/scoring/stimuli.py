@@ -229,7 +229,9 @@ def read_stimuli(
     return stimuli
 
 
-def open_table(table: Any, *, input_format: str | None = None, name: str | None = None, **reading: Any) -> formats.Sheet:
+def open_table(
+    table: Any, *, input_format: str | None = None, name: str | None = None, **reading: Any
+) -> formats.Sheet:
     """Return a data frame or a file as a table that has rows; parameters as for :func:`score_table`."""
     opened = formats.read(_as_source(table), input_format, name=name, **reading)
     check_rows(len(opened), opened.name)
@@ -373,8 +375,8 @@ def score_table(
         For a text on each row: the column that holds the critical word or words of the text. The new columns describe
         these words only.
     marks
-        For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if it
-        is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
+        For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if
+        it is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
     region_names
         The names of such regions, in their order; their numbers by default.
     shape

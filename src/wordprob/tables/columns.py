@@ -169,7 +169,7 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
     Parameters
     ----------
     frame
-        A table whose columns of several models are side by side: ``surprisal_gpt2``, ``surprisal_naive_gpt2`` and so on.
+        A table with the columns of several models side by side: ``surprisal_gpt2``, ``surprisal_naive_gpt2`` and so on.
     labels
         The names of the models, where they are known.
     """

@@ -180,7 +180,9 @@ class Grouping:
             period = _period(of_text)
             if period is not None and period > 1:
                 return Contradiction(rows[period], f"the same {period} words come again inside a text")
-            doubled = [row for row, (word, following) in zip(rows[1:], pairwise(of_text), strict=True) if word == following]
+            doubled = [
+                row for row, (word, following) in zip(rows[1:], pairwise(of_text), strict=True) if word == following
+            ]
             if len(rows) >= 4 and 2 * len(doubled) >= len(rows):
                 return Contradiction(doubled[0], f"the word {words[doubled[0]]!r} is on the row before too")
         return None

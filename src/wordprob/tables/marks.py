@@ -63,9 +63,8 @@ def read_marks(text: str, marks: str, names: Sequence[str] = (), where: str = "t
     check_marks(marks)
     plain, edges = _without_stars(text, where) if marks == "stars" else _without_bars(text, where)
     if names and len(edges) != len(names):
-        raise InputError(
-            f"{where} has {counted(len(edges), 'region')} for {counted(len(names), 'name')} ({', '.join(names)}): {text!r:.80}"
-        )
+        counts = f"{counted(len(edges), 'region')} for {counted(len(names), 'name')}"
+        raise InputError(f"{where} has {counts} ({', '.join(names)}): {text!r:.80}")
     labels = list(names) or [str(number) for number in range(1, len(edges) + 1)]
     return plain, [Span(label, start, end) for label, (start, end) in zip(labels, edges, strict=True)]
 

@@ -80,7 +80,7 @@ def add_up_spans(words: pd.DataFrame, texts: list[str], spans: list[list[Span]])
     positions = np.cumsum([bool(rows) for rows in rows_of_spans]) - 1
     positions = np.where([bool(rows) for rows in rows_of_spans], positions, -1)
     whole = table.reindex(positions).reset_index(drop=True)
-    named = [(number, span) for number, of_text in enumerate(spans) for span in of_text or [None]]
+    named = [(number, span) for number, of_text in enumerate(spans) for span in _or_none(of_text)]
     whole["text_id"] = [number for number, _ in named]
     whole.insert(list(whole.columns).index("word"), "region", ["" if span is None else span.name for _, span in named])
     for name in ("word", "note"):
@@ -111,11 +111,16 @@ def word_rows(words: pd.DataFrame, spans: list[list[Span]]) -> list[list[int]]:
 def region_names(words: pd.DataFrame, spans: list[list[Span]]) -> list[str]:
     """Return for each word the name of its region; an empty string outside all regions."""
     names = [""] * len(words)
-    labels = [span.name if span is not None else "" for of_text in spans for span in (of_text or [None])]
+    labels = [span.name if span is not None else "" for of_text in spans for span in _or_none(of_text)]
     for label, rows in zip(labels, word_rows(words, spans), strict=True):
         for row in rows:
             names[row] = label
     return names
+
+
+def _or_none(spans: list[Span]) -> list[Span | None]:
+    """Return the regions of a text, or one that is None where it has none."""
+    return list(spans) or [None]
 
 
 def _span_note(note: str, word: str, span: Span | None, text: str) -> str:
