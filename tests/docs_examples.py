@@ -72,6 +72,7 @@ def files(folder):
         "lexicon.txt": "mark\nmarker\nmarket\n",
         "folds.tsv": _folds(),
         "novel.txt": _prose(),
+        "story.txt": _prose(8),
         **dict.fromkeys(("texts.txt", "others.txt", "scored_part.txt", "other_part.txt"), _prose(8)),
     }
     for name, text in written.items():

@@ -91,6 +91,18 @@ def test_words_from_a_list(wordprob, tmp_path):
     assert "2 texts that are not blank but 1 lists" in err
 
 
+def test_paragraphs(wordprob, tmp_path):
+    path = tmp_path / "story.txt"
+    path.write_text("She saw\nthe mark\n\n\nthe marker\r\n \nShe saw\n", encoding="utf-8")
+    code, out, err = wordprob("score", str(path), "--texts", "blank-line", *EXACT)
+    assert code == 0
+    rows = [line.split("\t")[:3] for line in out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["0"] * 4 + ["1"] * 2 + ["2"] * 2
+    assert "1 paragraph has line breaks inside, which the model reads as they are" in err
+    assert wordprob("score", str(path), "--texts", "blank-line", "--whole-file", *EXACT)[0] == 2
+    assert wordprob("score", "--text", "She saw", "--texts", "blank-line", *EXACT)[0] == 2
+
+
 def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
     (tmp_path / "words.txt").write_text("the\nmark\ner\n", encoding="utf-8")
     code, _, err = wordprob("score", "--text", "the marker", "--words", f"list:{tmp_path}/words.txt", *EXACT)

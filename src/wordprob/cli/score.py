@@ -37,6 +37,14 @@ TABLE_ONLY = (
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--text", "texts", multiple=True, help="A text to score, instead of a file; may be repeated.")
+@click.option(
+    "--texts",
+    "divided_by",
+    type=click.Choice(["line", "blank-line"]),
+    default="line",
+    show_default=True,
+    help="What divides the texts of a plain file; with blank-line they are paragraphs.",
+)
 @click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
 @scoring_options()
 @table_options
@@ -54,6 +62,7 @@ TABLE_ONLY = (
 def score(
     file: Path | None,
     texts: tuple[str, ...],
+    divided_by: str,
     whole_file: bool,
     scoring: ScoringOptions,
     output: Path | None,
@@ -74,6 +83,7 @@ def score(
     Examples:
       wordprob score examples/abstract.txt -o abstract.tsv
       wordprob score --text "She saw the mark." --words punctuation --unit nats
+      wordprob score story.txt --texts blank-line -o paragraphs.tsv
       wordprob score novel.txt --whole-file --model gpt2-small -o novel.parquet
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
@@ -87,7 +97,10 @@ def score(
 
     list:FILE gives the words themselves: one per line, with a blank line between texts.
     """
-    stimuli = _read(file, texts, whole_file, str(scoring.words), table_layout)
+    if whole_file and divided_by == "blank-line":
+        raise click.UsageError("--whole-file takes the file as one text; leave --texts blank-line out.")
+    division = "file" if whole_file else divided_by
+    stimuli = _read(file, texts, division, str(scoring.words), table_layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(file, output, texts_output)
     if texts_output is not None:
@@ -124,35 +137,51 @@ def announce(stimuli: Stimuli) -> None:
 
 
 def _read(
-    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, table_layout: dict[str, Any]
+    file: Path | None, texts: tuple[str, ...], division: str, words: str, table_layout: dict[str, Any]
 ) -> Stimuli:
     """Read the texts or the table, and check them as far as that is possible without a model."""
     if (file is None) == (not texts):
         raise click.UsageError('give either FILE or --text: wordprob score --text "She saw the mark."')
-    format_ = _input_format(file, table_layout["input_format"], whole_file)
+    format_ = _input_format(file, table_layout["input_format"], division == "file")
+    if division == "blank-line" and (file is None or format_ != "text"):
+        raise click.UsageError("--texts blank-line is for a file of plain text.")
     chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
     for_both = {name: table_layout[name] for name in ("prefix", "marks", "region_names")}
     if format_ == "text":
         if chosen:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
-        return _read_texts(file, texts, whole_file, words, for_both)
+        return _read_texts(file, texts, division, words, for_both)
     return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
 
 
 def _read_texts(
-    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, options: dict[str, Any]
+    file: Path | None, texts: tuple[str, ...], division: str, words: str, options: dict[str, Any]
 ) -> Stimuli:
     from wordprob.scoring.stimuli import stimuli_from_texts
 
     if file is None:
         given = list(texts)
-    elif whole_file:
+    elif division == "file":
         given = [read_utf8(file)]
+    elif division == "blank-line":
+        given = _read_paragraphs(file)
     else:
         given = read_lines(file)
     name = "--text" if file is None else "standard input" if str(file) == "-" else str(file)
     return stimuli_from_texts(given, words_for(words, given), name=name, **options)
+
+
+def _read_paragraphs(file: Path) -> list[str]:
+    """Return the paragraphs of a file; line breaks inside them are text, which is said, as it may not be meant."""
+    from wordprob.sources.plain_text import paragraphs_of
+
+    paragraphs = paragraphs_of(read_utf8(file), str(file))
+    n_broken = sum("\n" in paragraph for paragraph in paragraphs)
+    if n_broken:
+        has = "1 paragraph has" if n_broken == 1 else f"{n_broken} paragraphs have"
+        warn([f"{file}: {has} line breaks inside, which the model reads as they are; join the lines if unwanted"])
+    return paragraphs
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:
