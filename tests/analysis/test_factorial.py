@@ -203,3 +203,9 @@ def test_a_png_can_be_drawn():
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     assert buffer.getvalue().startswith(b"\x89PNG")
+
+
+def test_a_design_without_a_complete_item_is_drawn_without_a_warning(recwarn):
+    frame = study(2).assign(surprisal=float("nan"))
+    outputs.image(text_plots.factorial(factorial(frame, DESIGN)), "png")
+    assert not [str(warning.message) for warning in recwarn if "legend" in str(warning.message)]

@@ -548,11 +548,11 @@ def _interaction(axes: Axes, cells: Floats, result: FactorialResult, label: str)
             x = np.arange(2) + 0.06 * (k - 0.5)
             name = result.levels[0][k]
             axes.errorbar(x, means[k], yerr=half_widths[k], capsize=3, linewidth=1.4, markersize=6, label=name, **style)
+        axes.legend(title=result.factors[0], fontsize=8, title_fontsize=8, frameon=False)
     axes.set_xticks((0, 1), result.levels[1], parse_math=False)
     axes.set_xlim(-0.4, 1.4)
     axes.set_xlabel(result.factors[1], fontsize=8, parse_math=False)
     axes.set_ylabel(label, fontsize=8, parse_math=False)
-    axes.legend(title=result.factors[0], fontsize=8, title_fontsize=8, frameon=False)
     style_axes(axes)
 
 
