@@ -176,3 +176,12 @@ def test_wide_and_prefixes_on_the_command_line(command):
     assert (code, out) == (2, "")
     assert "no region is called 'words'" in err
     assert command("pairs", "pairs.csv", "--by", "nothing", *models)[0] == 1
+
+
+def test_scored_pairs_are_no_wide_table_of_models(tmp_path):
+    from wordprob.analysis.tables import read_scored
+
+    path = score_pairs(PAIRS, SCORER).write(tmp_path / "pairs.csv")
+    frame, _ = read_scored(path)
+    assert len(frame) == len(PAIRS)
+    assert "model" not in frame.columns

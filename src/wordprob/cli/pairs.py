@@ -65,7 +65,7 @@ def pairs(
     \b
     Examples:
       wordprob pairs blimp.jsonl
-      wordprob pairs pairs.csv --pair good,bad --by phenomenon -o scored.csv --summary accuracy.tsv
+      wordprob pairs pairs.csv --pair good,bad --by phenomenon -o pairs_scored.csv --summary accuracy.tsv
       wordprob pairs pairs.csv --pair good,bad --region different --model gpt2 --model pythia-160m
     """
     from wordprob.analysis import pairs as analysis

@@ -178,7 +178,7 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
     names = [str(name) for name in frame.columns]
     naive = estimate_name("naive_")
     suffixes = [name.removeprefix(naive) for name in names if name.startswith(naive)]
-    suffixes = [suffix for suffix in suffixes if estimate_name(suffix) in names]
+    suffixes = [suffix for suffix in suffixes if {estimate_name(suffix), f"n_tokens_{suffix}"} <= set(names)]
     if "surprisal" in names or not suffixes:
         return frame
     known = {column_suffix(label): label for label in labels}
