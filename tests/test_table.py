@@ -168,7 +168,7 @@ def test_texts_and_tables_have_one_result_class(table):
     columns = ["surprisal", "surprisal_naive", "before", "after"]
     pd.testing.assert_frame_equal(scored.words()[columns], table.words()[columns][:4])
     assert repr(table) == "<WordTable: 6 words of 3 texts, bits, exact:bow>"
-    assert repr(scored) == "<WordTable: 4 rows, 4 words of 1 texts, bits, exact:bow>"
+    assert repr(scored) == "<WordTable: 4 rows, 4 words of 1 text, bits, exact:bow>"
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "jsonl"])
