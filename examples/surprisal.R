@@ -1,7 +1,7 @@
 # Surprisal and reading times in base R.
 #
-#   wordprob score examples/study/texts.txt -o surprisal.tsv
-#   Rscript examples/surprisal.R surprisal.tsv examples/study/reading_times.csv
+#   wordprob score examples/study/texts.txt -o reading.tsv
+#   Rscript examples/surprisal.R reading.tsv examples/study/reading_times.csv
 
 files <- commandArgs(trailingOnly = TRUE)
 

@@ -72,6 +72,7 @@ def files(folder):
         "lexicon.txt": "mark\nmarker\nmarket\n",
         "folds.tsv": _folds(),
         "novel.txt": _prose(),
+        "story.txt": _prose(8),
         **dict.fromkeys(("texts.txt", "others.txt", "scored_part.txt", "other_part.txt"), _prose(8)),
     }
     for name, text in written.items():
@@ -131,6 +132,16 @@ def _scored(folder):
         scorer.score(STIMULI.splitlines()).write(folder / name)
 
 
+def _design():
+    """Return scored words of a 2×2 design, with made-up surprisals."""
+    design = pd.read_csv(ROOT / "examples/design.csv")
+    design = design.assign(region=design["region"].replace("reflexive", "critical"))
+    design = design.rename(columns={"distance": "number"})
+    text_ids = design.groupby(["item", "gender", "number"], sort=False).ngroup()
+    cost = np.random.default_rng(5).gamma(4, 2, len(design)).round(3)
+    return design.assign(text_id=text_ids, surprisal=cost, surprisal_naive=cost)
+
+
 def _tables(folder):
     """Write a table of sentences, one of words, one of tagged tokens, and the words with surprisals."""
     items = [(n, c, f"She saw {d} mark on the wall.") for n in (1, 2, 3) for c, d in (("one", "the"), ("two", "a red"))]
@@ -141,8 +152,14 @@ def _tables(folder):
     reading = words.drop(columns="sentence")
     cost = np.random.default_rng(3).gamma(4, 2, len(reading)).round(3)
     tagged = words.assign(token=words["word"], sentence_id=words["item"].astype(str) + words["condition"], space="yes")
+    pairs = pd.read_csv(ROOT / "examples/pairs.csv")
+    blimp = pairs.rename(columns={"good": "sentence_good", "bad": "sentence_bad"})
+    for name in ("blimp.jsonl", "anaphor_number_agreement.jsonl"):
+        blimp.to_json(folder / name, orient="records", lines=True)
     for name, frame in {
-        "stimuli.csv": sentences,
+        "stimuli.csv": sentences.assign(target="mark"),
+        "pairs.csv": pairs,
+        "design.csv": _design(),
         "reading.csv": reading,
         "tagged.csv": tagged[["sentence_id", "token", "space", "sentence"]],
         "scored.csv": reading.assign(text_id=tagged["sentence_id"], surprisal=cost, surprisal_naive=cost),

@@ -91,6 +91,18 @@ def test_words_from_a_list(wordprob, tmp_path):
     assert "2 texts that are not blank but 1 lists" in err
 
 
+def test_paragraphs(wordprob, tmp_path):
+    path = tmp_path / "story.txt"
+    path.write_text("She saw\nthe mark\n\n\nthe marker\r\n \nShe saw\n", encoding="utf-8")
+    code, out, err = wordprob("score", str(path), "--texts", "blank-line", *EXACT)
+    assert code == 0
+    rows = [line.split("\t")[:3] for line in out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["0"] * 4 + ["1"] * 2 + ["2"] * 2
+    assert "1 paragraph has line breaks inside, which the model reads as they are" in err
+    assert wordprob("score", str(path), "--texts", "blank-line", "--whole-file", *EXACT)[0] == 2
+    assert wordprob("score", "--text", "She saw", "--texts", "blank-line", *EXACT)[0] == 2
+
+
 def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
     (tmp_path / "words.txt").write_text("the\nmark\ner\n", encoding="utf-8")
     code, _, err = wordprob("score", "--text", "the marker", "--words", f"list:{tmp_path}/words.txt", *EXACT)
@@ -99,25 +111,25 @@ def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "exit_code", "message"),
     [
-        (["score", "nowhere.txt"], "no such file: nowhere.txt"),
-        (["score", "--text", "x", "--model", "gpt2-smal"], "Did you mean gpt2-small"),
-        (["score", "--text", "x", "--model", "./nowhere"], "no model is called"),
-        (["score", "--text", "x", "--model", "nowhere.gguf"], "no such file"),
-        (["score", "--text", "x", "--words", "letters"], "no word definition"),
-        (["score", "--text", "x", "--words", "regex:("], "not a regular expression"),
-        (["score", "--text", "the mark", "--words", r"regex:\d+", *EXACT], "matches nothing"),
-        (["score", "--text", "x", "-o", "no/such/place.tsv"], "no directory no/such"),
-        (["score", "--text", "x", "-o", "out.docx"], "cannot tell a format"),
-        (["score", "--text", "x", "--format", "parquet"], "name a file with -o"),
-        (["tokenizer", "nowhere"], "no model is called"),
+        (["score", "nowhere.txt"], 1, "no such file: nowhere.txt"),
+        (["score", "--text", "x", "--model", "gpt2-smal"], 1, "Did you mean gpt2-small"),
+        (["score", "--text", "x", "--model", "./nowhere"], 1, "no such directory: ./nowhere"),
+        (["score", "--text", "x", "--model", "nowhere.gguf"], 1, "no such file"),
+        (["score", "--text", "x", "--words", "letters"], 2, "no word definition"),
+        (["score", "--text", "x", "--words", "regex:("], 2, "not a regular expression"),
+        (["score", "--text", "the mark", "--words", r"regex:\d+", *EXACT], 1, "matches nothing"),
+        (["score", "--text", "x", "-o", "no/such/place.tsv"], 1, "no directory no/such"),
+        (["score", "--text", "x", "-o", "out.docx"], 2, "cannot tell a format"),
+        (["score", "--text", "x", "--format", "parquet"], 2, "name a file with -o"),
+        (["tokenizer", "nowhere"], 1, "no model is called"),
     ],
 )
-def test_an_error_is_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatch, arguments, message):
+def test_an_error_is_one_line_that_says_what_to_do(wordprob, tmp_path, monkeypatch, arguments, exit_code, message):
     monkeypatch.chdir(tmp_path)
     code, out, err = wordprob(*arguments)
-    assert code == 1
+    assert code == exit_code
     assert out == ""
     assert message in err
     assert "Traceback" not in err

@@ -21,6 +21,7 @@ from wordprob.cli.messages import to_flags
 
 ROOT = Path(__file__).resolve().parents[1]
 EXACT = ["--model", "exact:bow"]
+NAMED = ["--word-column", "word", "--group-by", "item,condition"]
 READING = "item,condition,region,word,rt\n" + "".join(
     f"{item:03d},{condition},{region},{word},1.50\n"
     for item in (1, 2, 3)
@@ -53,16 +54,33 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_same_rows_are_written(wordprob, folder):
-    code, out, err = wordprob("score", "reading.csv", "-o", "scored.csv", *EXACT)
+    code, out, err = wordprob("score", "reading.csv", *NAMED, "-o", "scored.csv", *EXACT)
     assert (code, out, err) == (0, "", ""), "nothing is printed unless on a terminal"
     lines, own = Path("scored.csv").read_text().splitlines(), READING.splitlines()
     assert len(lines) == len(own)
     assert all(line.startswith(before + ",") for line, before in zip(lines, own, strict=True))
     about = json.loads(Path("scored.csv.meta.json").read_text())
-    assert (about["group_by"], about["unit"], about["source"]) == ("item,condition", "bits", "reading.csv")
+    assert (about["group_by"], about["unit"], about["input"]) == ("item,condition", "bits", "reading.csv")
     truth = package.load("exact:bow").score("She saw the mark").to_pandas()["surprisal"].tolist()
     assert pd.read_csv("scored.csv")["surprisal"].tolist()[:4] == truth
     assert Path("reading.csv").read_text() == READING
+
+
+def test_every_guess_is_one_line_on_standard_error(wordprob, folder):
+    code, out, err = wordprob("score", "reading.csv", *EXACT)
+    assert code == 0
+    assert out.startswith("item,condition")
+    assert err == (
+        "wordprob: reading.csv: 24 words in 'word', 6 texts by item, condition, joined by spaces; guessed from the "
+        "names of columns: --word-column word --group-by item,condition\n"
+    )
+    _, _, err = wordprob("score", "sentences.csv", *EXACT)
+    assert err.endswith("2 texts in 'sentence'; guessed from the names of columns: --text-column sentence\n")
+    Path("type.csv").write_text(READING.replace("condition", "type"), encoding="utf-8")
+    code, out, err = wordprob("score", "type.csv", "-o", "scored.csv", *EXACT)
+    assert (code, out) == (1, "")
+    assert "specify --group-by 'item,type'" in err
+    assert not Path("scored.csv").exists()
 
 
 def test_texts_on_rows(wordprob, folder):
@@ -100,7 +118,7 @@ def test_several_models_for_plain_texts(wordprob, tmp_path):
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), sep="\t")
     assert list(frame.columns[:5]) == ["text_id", "word_id", "word", "start", "end"]
-    assert {"surprisal_exact:bow", "surprisal_exact:eow"} <= set(frame.columns)
+    assert {"surprisal_exact_bow", "surprisal_exact_eow"} <= set(frame.columns)
     assert pd.read_csv(texts, sep="\t")["model"].tolist() == ["exact:bow", "exact:eow"]
 
 
@@ -111,7 +129,7 @@ def test_excel_in_and_out(wordprob, folder):
     sheet = openpyxl.load_workbook("scored.xlsx").active
     assert [cell.value for cell in sheet[2]][:5] == ["001", "a", "start", "She", "1.50"]
     code, _, err = wordprob("score", "reading.csv", "--format", "xlsx", *EXACT)
-    assert code == 1
+    assert code == 2
     assert "name a file with -o" in err
 
 
@@ -139,9 +157,13 @@ def test_a_table_as_one_text_and_a_summary_by_text(wordprob, folder):
     ],
 )
 def test_errors_are_one_line_and_leave_nothing_behind(wordprob, folder, arguments, message):
+    of_an_option = {"--sheet", "--input-format", "--words", "--shape"} & set(arguments) or arguments == [
+        "-o",
+        "out.doc",
+    ]
     before = sorted(path.name for path in folder.iterdir())
     code, out, err = wordprob("score", "reading.csv", *EXACT, *arguments)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2 if of_an_option else 1, "")
     assert message in err
     assert err.count("\n") == 1
     assert Path("reading.csv").read_text() == READING
@@ -169,14 +191,14 @@ def test_messages_name_options_by_their_flags(wordprob, folder):
     assert "Use --force to replace it" in wordprob("score", "reading.csv", "-o", "clash.csv", *EXACT)[2]
     assert "use --per-word" in wordprob("score", "sentences.csv", "--rank", *EXACT)[2]
     Path("words.csv").write_text("word\nShe\nsaw\n", encoding="utf-8")
-    assert "Specify --group-by" in wordprob("score", "words.csv", *EXACT)[2]
+    assert "name it with --group-by" in wordprob("score", "words.csv", *EXACT)[2]
 
 
 def test_punctuation_on_its_own_row_gives_a_warning(wordprob, tmp_path):
     (tmp_path / "x.csv").write_text("item,word\n1,the\n1,mark\n1,.\n", encoding="utf-8")
     code, _, err = wordprob("score", str(tmp_path / "x.csv"), *EXACT)
     assert code == 0
-    assert "1 rows hold punctuation alone" in err
+    assert "1 row holds punctuation alone" in err
     assert "--space-after" in err
 
 
@@ -215,6 +237,73 @@ def test_a_contrast_never_replaces_its_input(wordprob, scored):
     assert code == 1
     assert "scored.csv is the input" in err
     assert Path("scored.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("prefix", ["", "wp_"])
+@pytest.mark.parametrize("keep_metadata", [True, False])
+def test_contrast_and_plot_of_a_wide_table(wordprob, folder, prefix, keep_metadata):
+    pytest.importorskip("matplotlib")
+    models = ["--model", "exact:bow", "--model", "exact:eow"]
+    for shape in ("long", "wide"):
+        wordprob("score", "reading.csv", *models, "--shape", shape, "--prefix", prefix, "-o", f"{shape}.csv")
+        if not keep_metadata and not prefix:
+            Path(f"{shape}.csv.meta.json").unlink()
+    results = [wordprob("contrast", f"{shape}.csv", "--region", "critical") for shape in ("long", "wide")]
+    assert [code for code, _, _ in results] == [0, 0]
+    long, wide = (pd.read_csv(io.StringIO(out), sep="\t") for _, out, _ in results)
+    names = ["exact_bow", "exact_eow"] if not keep_metadata and not prefix else ["exact:bow", "exact:eow"]
+    assert wide["model"].tolist() == names * 2
+    pd.testing.assert_frame_equal(wide.drop(columns="model"), long.drop(columns="model"))
+    code, _, err = wordprob("plot", "wide.csv", "--text", "item=001", "--naive", "-o", "wide.png")
+    assert (code, err) == (0, "")
+
+
+def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch):
+    Path("my-model (v2)").mkdir()
+    from wordprob.errors import OptionError
+    from wordprob.scoring.stimuli import stimuli_from_texts
+    from wordprob.tables.columns import column_suffix, final_names
+
+    names = final_names(["word", "surprisal"], ["gpt2-small", "my-model (v2)"], "wide", "")
+    assert names == ["word", "surprisal_gpt2_small", "surprisal_my_model_v2_"]
+    assert column_suffix("pythia-1.4b") == "pythia_1.4b"
+    with pytest.raises(OptionError, match="would have the same names"):
+        stimuli_from_texts(["x"]).check_columns(["a-b", "a_b"], "wide")
+
+
+def test_contrast_and_plot_of_two_factors(wordprob, folder):
+    pytest.importorskip("matplotlib")
+    rows = ["item,gender,number,region,word"]
+    sentences = {
+        ("m", "sg"): "She saw the mark",
+        ("m", "pl"): "She saw the marker",
+        ("f", "sg"): "the mark",
+        ("f", "pl"): "She saw",
+    }
+    for item in (1, 2, 3):
+        for (gender, number), sentence in sentences.items():
+            rows += [f"{item},{gender},{number},r{k},{word}" for k, word in enumerate(sentence.split())]
+    Path("design.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    named = ["--word-column", "word", "--group-by", "item,gender,number"]
+    assert wordprob("score", "design.csv", *named, "-o", "scored.csv", *EXACT)[0] == 0
+    options = ["--condition", "gender,number", "--region", "r1"]
+    code, out, err = wordprob("contrast", "scored.csv", *options, "--plot", "x.png", "-o", "items.csv")
+    assert (code, err) == (0, "")
+    shown = pd.read_csv(io.StringIO(out), sep="\t")
+    assert shown["contrast"].tolist()[:3] == ["gender: m - f", "number: sg - pl", "gender x number"]
+    assert list(pd.read_csv("items.csv").columns)[1:6] == ["item", "m_sg", "m_pl", "f_sg", "f_pl"]
+    _, out, _ = wordprob("contrast", "scored.csv", *options, "--levels", "f,m;sg,pl", "--format", "table")
+    assert "gender: f - m" in out
+    assert "lmer(surprisal ~ gender * number + (1 | item), data = d)" in out
+    code, _, err = wordprob("contrast", "scored.csv", *options, "--levels", "f,m")
+    assert code == 2
+    assert "semicolon" in err
+    code, _, err = wordprob("contrast", "scored.csv", "--condition", "a,b,c")
+    assert code == 2
+    assert "--condition names 3 columns" in err
+    code, _, err = wordprob("plot", "scored.csv", "--condition", "gender,number", "--combine", "mean", "-o", "r.pdf")
+    assert (code, err) == (0, "")
+    assert wordprob("plot", "scored.csv", "--condition", "gender", "--combine", "median", "-o", "s.pdf")[0] == 2
 
 
 def test_contrasts_of_regions_and_of_words_agree(wordprob, folder):
@@ -266,7 +355,7 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
     assert "Did you mean surprisal" in err
     assert not Path("other.png").exists()
     code, _, err = wordprob("plot", "scored.csv", "--condition", "condition", "--naive", "-o", "other.png")
-    assert code == 1
+    assert code == 2
     assert "leave --text and --naive out" in err
 
 
@@ -283,7 +372,8 @@ def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch
 
 def test_a_table_through_a_pipe(tmp_path):
     """In a process of its own, whose output another program reads."""
-    command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow --group-by item,condition"
+    command = f"{sys.executable} -m wordprob score - --input-format csv --model exact:bow"
+    command += " --word-column word --group-by item,condition"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -2"],
         input=READING.encode(),
@@ -296,7 +386,8 @@ def test_a_table_through_a_pipe(tmp_path):
 
 def _tutorial() -> list[str]:
     text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
-    lines = [line for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.M | re.S)
+    lines = [line for language, block in blocks if not language for line in block.splitlines()]
     return [line for line in lines if line.startswith("wordprob ")]
 
 
@@ -311,7 +402,7 @@ def test_the_tutorial_runs(wordprob, tmp_path, monkeypatch):
     commands = _tutorial()
     assert len(commands) >= 10
     for line in commands:
-        models = EXACT if line.startswith("wordprob score") and "--model" not in line else []
+        models = EXACT if line.startswith(("wordprob score", "wordprob pairs")) and "--model" not in line else []
         typed = line.replace("gpt2-small", "exact:bow").replace("pythia-160m", "exact:eow")
         code, _, err = wordprob(*shlex.split(typed)[1:], *models)
         assert code == 0, (line, err)

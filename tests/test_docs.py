@@ -212,8 +212,8 @@ def rscript(*arguments):
 
 @pytest.mark.usefixtures("surroundings")
 def test_the_r_script_reads_our_file_and_fits_a_model():
-    docs_examples.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
-    printed = rscript("examples/surprisal.R", "surprisal.tsv", "examples/study/reading_times.csv")
+    docs_examples.run_shell("wordprob score examples/study/texts.txt -o reading.tsv")
+    printed = rscript("examples/surprisal.R", "reading.tsv", "examples/study/reading_times.csv")
     assert re.search(r"^surprisal_before +-?\d", printed, re.M)
     assert "Analysis of Variance Table" in printed
 

@@ -62,7 +62,7 @@ def table_after(marker):
 def test_the_words_of_the_study():
     line = next(e.text for e in docs_examples.examples(PAGES["study.md"]) if "wordprob score" in e.text)
     docs_examples.run_shell(line)
-    frame = wordprob.WordTable.read("surprisal.tsv").to_pandas()[14:20]
+    frame = wordprob.WordTable.read("baker.tsv").to_pandas()[14:20]
     columns = ["word", "surprisal", "surprisal_naive", "before", "after"]
     shown = pd.DataFrame(table_after("words 14 to 19 of text 0")[1:], columns=columns)
     assert frame["word"].tolist() == shown["word"].tolist()
@@ -84,8 +84,8 @@ def test_the_result_and_the_slopes_of_the_study():
 def test_what_the_r_script_prints():
     if shutil.which("Rscript") is None:
         pytest.skip("needs Rscript, which is not installed")
-    docs_examples.run_shell("wordprob score examples/study/texts.txt -o surprisal.tsv")
-    arguments = ["examples/surprisal.R", "surprisal.tsv", "examples/study/reading_times.csv"]
+    docs_examples.run_shell("wordprob score examples/study/texts.txt -o reading.tsv")
+    arguments = ["examples/surprisal.R", "reading.tsv", "examples/study/reading_times.csv"]
     printed = subprocess.run(["Rscript", *arguments], capture_output=True, text=True, check=True).stdout
     shown = PAGES["r.md"].split("<!-- output of examples/surprisal.R -->\n```text\n")[1].split("```")[0]
     same(printed[: printed.index("---")], shown, tolerance=0.01)

@@ -100,4 +100,4 @@ def test_a_backend(monkeypatch):
     register_backend("toy", "toy_backend")
     table = wordprob.load("toy:eow").score(TEXT)
     assert table.to_pandas()["surprisal"].notna().all()
-    assert table.metadata["model"] == "random"
+    assert table.metadata["model"] == "toy:eow"

@@ -34,6 +34,7 @@ def test_exported_names():
         "__version__",
         "check_sum",
         "load",
+        "score_pairs",
         "score_table",
     ]
     for name in wordprob.__all__:
@@ -186,7 +187,7 @@ def test_a_backend_is_one_file_and_one_line(family, tmp_path, monkeypatch):
     columns = ["surprisal", "surprisal_naive", "before", "after", "entropy", "rank"]
     for column in columns:
         assert np.allclose(toy.to_pandas()[column], exact.to_pandas()[column], atol=1e-12, equal_nan=True), column
-    assert toy.metadata["model"] == "toy"
+    assert toy.metadata["model"] == f"toy:{family}"
     assert describe(ModelOptions(model=f"toy:{family}"))["revision"] == "1"
     assert open_tokenizer(f"toy:{family}").vocabulary.size == open_model(f"exact:{family}").vocab_size
 

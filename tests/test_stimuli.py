@@ -61,7 +61,7 @@ def test_space_after_is_the_joined_text(pieces):
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=5), min_size=1, max_size=6))
 def test_a_text_per_row_is_the_sum_of_its_words(texts):
     table = pd.DataFrame({"text": [" ".join(words) for words in texts], "n": range(len(texts))})
-    found = score_table(table, SCORER).to_pandas()
+    found = score_table(table, SCORER, text_column="text").to_pandas()
     assert len(found) == len(table)
     words = SCORER.score(table["text"]).to_pandas()
     for n, row in found.iterrows():
@@ -290,8 +290,8 @@ def test_long_and_wide():
     assert long["surprisal"].tolist() == one + two
     wide = score_table(TABLE, ["exact:bow", "exact:eow"], shape="wide").to_pandas()
     assert len(wide) == 4
-    assert wide["surprisal_exact:bow"].tolist() == one
-    assert wide["surprisal_exact:eow"].tolist() == two
+    assert wide["surprisal_exact_bow"].tolist() == one
+    assert wide["surprisal_exact_eow"].tolist() == two
     assert list(wide.columns).count("text_id") == 1
 
 
@@ -348,7 +348,7 @@ def test_further_columns_of_words_are_added():
     truth = SCORER.score(["She saw", "the marker"], extras=["entropy"]).to_pandas()["entropy"].tolist()
     assert score_table(TABLE, SCORER, extras=["entropy"]).to_pandas()["entropy"].tolist() == truth
     wide = score_table(TABLE, ["exact:eow", SCORER], shape="wide", extras=["entropy"]).to_pandas()
-    assert wide["entropy_exact:bow"].tolist() == truth
+    assert wide["entropy_exact_bow"].tolist() == truth
     with pytest.raises(InputError, match="called entropy already"):
         score_table(TABLE.assign(entropy=1), SCORER, extras=["entropy"])
     with pytest.raises(OptionError, match="a text on each row; use `per_word`"):
@@ -462,11 +462,14 @@ def test_a_region_with_a_word_that_has_no_value_has_none_and_says_why():
         (["item", "Sentence"], "text"),
         (["item", "word", "rt"], "word"),
         (["Item", "Condition", "Token"], "word"),
-        (["sentence", "word"], "word"),
+        (["sentence_id", "word"], "word"),
     ],
 )
 def test_the_layout_is_told_by_column_names(columns, shape):
-    table = pd.DataFrame({name: [n, n] for n, name in enumerate(columns)})
+    cells = {"sentence": "She saw it", "word": "She", "token": "She"}
+    table = pd.DataFrame({name: [cells.get(name.lower(), 1)] * 2 for name in columns})
+    if shape == "word":
+        table.loc[1, columns[-1] if columns[-1] != "rt" else "word"] = "saw"
     assert read_stimuli(table).layout.by_word == (shape == "word")
 
 
@@ -497,7 +500,7 @@ def test_spacy_white_space_and_invalid_values():
 
 def test_punctuation_on_its_own_row_gives_a_warning():
     table = pd.DataFrame({"item": 1, "word": ["the", "mark", "."], "space": [1, 0, 0]})
-    assert "1 rows hold punctuation alone (the first: the data frame, row 3)" in read_stimuli(table).warnings()[0]
+    assert "1 row holds punctuation alone (the first: the data frame, row 3)" in read_stimuli(table).warnings()[0]
     assert read_stimuli(table, space_after="space").warnings() == []
 
 
@@ -639,3 +642,41 @@ def test_excels_delimiter_line_is_kept():
     assert out.startswith(b"sep=;\r\nitem;word;")
     with pytest.raises(InputError, match="line 4: 1 cells"):
         read_stimuli(b"sep=;\r\nitem;word\r\n1;She\r\n1\r\n", input_format="csv")
+
+
+# --- wrong types -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": ["She saw"]}, r"a table is a data frame or a file, not a list. For texts use scorer.score\(texts\)"),
+        ({"table": {"text": ["She saw"]}}, "not a dict.*pandas.DataFrame"),
+        ({"table": TABLE["word"]}, "not a Series"),
+        ({"table": 3}, "not a int"),
+        ({"progress": True}, "`progress` is True; it must be a function"),
+        ({"model": 3}, "a model is a name, a path, a ModelOptions or a Scorer, not a int: 3"),
+        ({"model": ["exact:bow", None]}, "not a NoneType"),
+        ({"group_by": 3}, "`group_by` is 3; it must be the name of a column, or a list of names"),
+        ({"group_by": ["item", 3]}, "must be the name of a column"),
+        ({"word_column": 3}, "`word_column` is 3; it must be a string"),
+        ({"words": 3}, "`words` is 3; it must be a string"),
+        ({"prefix": 1}, "`prefix` is 1"),
+        ({"shape": "tall"}, "no shape is called 'tall'"),
+        ({"unit": "bit"}, "no unit is called 'bit'"),
+        ({"table": TABLE.iloc[:0]}, "no rows"),
+    ],
+)
+def test_wrong_types_are_readable_errors(arguments, message):
+    with pytest.raises(InputError, match=message):
+        score_table(**{"table": TABLE, "model": "exact:bow", **arguments})
+
+
+def test_data_frames_of_other_packages():
+    import pyarrow as pa
+
+    truth = score_table(TABLE, SCORER).to_pandas()
+    pd.testing.assert_frame_equal(score_table(pa.Table.from_pandas(TABLE), SCORER).to_pandas(), truth)
+    polars = pytest.importorskip("polars")
+    found = score_table(polars.from_pandas(TABLE), SCORER).to_pandas()
+    assert found["surprisal"].tolist() == truth["surprisal"].tolist()

@@ -168,7 +168,7 @@ def test_texts_and_tables_have_one_result_class(table):
     columns = ["surprisal", "surprisal_naive", "before", "after"]
     pd.testing.assert_frame_equal(scored.words()[columns], table.words()[columns][:4])
     assert repr(table) == "<WordTable: 6 words of 3 texts, bits, exact:bow>"
-    assert repr(scored) == "<WordTable: 4 rows, 4 words of 1 texts, bits, exact:bow>"
+    assert repr(scored) == "<WordTable: 4 rows, 4 words of 1 text, bits, exact:bow>"
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "jsonl"])
@@ -283,3 +283,17 @@ def test_further_estimates_have_columns():
     assert frame["word"].tolist() == ["the", "mark", "saw"]
     assert frame["word_id"].tolist() == [0, 1, 0]
     assert frame["note"].tolist() == ["", "a note", ""]
+
+
+def test_ranks_are_whole_numbers_also_where_one_is_missing(tmp_path):
+    scorer = wordprob.load("exact:bow")
+    table = scorer.score(["She saw", "mark er"], words=[["She", "saw"], ["mark", "er"]], extras=["rank"])
+    assert str(table.to_pandas()["rank"].dtype) == "Int64"
+    assert "1.0" not in [line.split("\t")[-2] for line in table.to_text("tsv").splitlines()]
+    missing = table.to_pandas()
+    missing.loc[1, "rank"] = None
+    text = wordprob.WordTable(missing, table.texts(), table.metadata).to_text("tsv")
+    assert [line.split("\t")[-2] for line in text.splitlines()][:3] == ["rank", "1", ""]
+    for ending in ("parquet", "csv", "jsonl"):
+        path = table.write(tmp_path / f"x.{ending}")
+        assert wordprob.WordTable.read(path).to_pandas()["rank"].tolist()[:2] == [1, 1]

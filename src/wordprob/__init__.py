@@ -15,12 +15,23 @@ from wordprob._version import __version__
 if TYPE_CHECKING:
     from wordprob.errors import WordprobError
     from wordprob.scoring.loading import load
+    from wordprob.scoring.pairs import score_pairs
     from wordprob.scoring.scorer import Scorer
     from wordprob.scoring.stimuli import score_table
     from wordprob.studies.check import check_sum
     from wordprob.tables.result import ScoredTable, WordTable
 
-__all__ = ["ScoredTable", "Scorer", "WordTable", "WordprobError", "__version__", "check_sum", "load", "score_table"]
+__all__ = [
+    "ScoredTable",
+    "Scorer",
+    "WordTable",
+    "WordprobError",
+    "__version__",
+    "check_sum",
+    "load",
+    "score_pairs",
+    "score_table",
+]
 
 _LAZY_IMPORTS = {
     "ScoredTable": "wordprob.tables.result",
@@ -29,6 +40,7 @@ _LAZY_IMPORTS = {
     "WordprobError": "wordprob.errors",
     "check_sum": "wordprob.studies.check",
     "load": "wordprob.scoring.loading",
+    "score_pairs": "wordprob.scoring.pairs",
     "score_table": "wordprob.scoring.stimuli",
 }
 

@@ -76,6 +76,17 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(names)}."
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def missing_columns(where: str, wanted: Iterable[str], there: Iterable[object]) -> str:
     """Return a sentence naming the columns that are not there and those that are; empty if none is missing.
 

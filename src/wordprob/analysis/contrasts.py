@@ -60,7 +60,8 @@ class Design:
     measures
         The columns compared; ``surprisal`` and, if there, ``surprisal_naive`` by default.
     combine
-        ``sum`` or ``mean`` of several rows of an item and condition in a table without ``text_id``.
+        ``sum`` (the default) or ``mean`` of the words of a text; the mean is for regions of unequal length. In a table
+        without ``text_id``: of several rows of an item and condition, where the mean is that of texts.
     """
 
     item: str = "item"
@@ -107,9 +108,9 @@ def contrast(frame: pd.DataFrame, design: Design, source: str = "the table") -> 
     >>> result.summary[["contrast", "n_items", "difference", "p_permutation"]].values.tolist()
     [['a - b', 3, 2.0, 0.25]]
     """
-    measures = _measures(frame, design, source)
-    rows = _filtered(frame, design, source)
-    levels = _levels(rows, design, source)
+    measures = measures_of(frame, design, source)
+    rows = filtered_rows(frame, design, source)
+    levels = two_levels(rows, design, source)
     rows = rows[rows[design.condition].isin(levels)]
     tables = list(_item_tables(rows, measures, design, levels, source))
     tests = [{**names, **_test(table, levels)} for names, table in tables]
@@ -144,7 +145,8 @@ def _item_tables(
 # --- which rows and conditions ---------------------------------------------------------------------------------------
 
 
-def _measures(frame: pd.DataFrame, design: Design, source: str) -> list[str]:
+def measures_of(frame: pd.DataFrame, design: Design, source: str) -> list[str]:
+    """Return the columns that are compared; raise unless the table has all that the design names."""
     if design.combine not in (None, *COMBINE):
         raise OptionError(f"`combine` is '{design.combine}'; it must be {' or '.join(COMBINE)}.")
     usual = ["surprisal"]
@@ -155,7 +157,7 @@ def _measures(frame: pd.DataFrame, design: Design, source: str) -> list[str]:
     return measures
 
 
-def _filtered(frame: pd.DataFrame, design: Design, source: str) -> pd.DataFrame:
+def filtered_rows(frame: pd.DataFrame, design: Design, source: str) -> pd.DataFrame:
     """Return the rows that count, with names of items and conditions as text."""
     names = (design.item, design.condition, *design.where)
     frame = frame.assign(**{name: frame[name].astype(str) for name in names})
@@ -171,7 +173,7 @@ def _filtered(frame: pd.DataFrame, design: Design, source: str) -> pd.DataFrame:
     return frame
 
 
-def _levels(frame: pd.DataFrame, design: Design, source: str) -> tuple[str, str]:
+def two_levels(frame: pd.DataFrame, design: Design, source: str) -> tuple[str, str]:
     """Return the two conditions that are compared."""
     conditions = list(dict.fromkeys(frame[design.condition]))
     chosen = list(design.levels) or conditions
@@ -196,7 +198,7 @@ def _levels(frame: pd.DataFrame, design: Design, source: str) -> tuple[str, str]
 def _by_item(rows: pd.DataFrame, design: Design, levels: tuple[str, str], source: str) -> pd.DataFrame:
     """Return a row for each item: both conditions, their difference, and why one is missing."""
     groups = rows.groupby([design.item, design.condition], sort=False)
-    cells = {key: _cell(cell_rows, design, source) for key, cell_rows in groups}
+    cells = {key: cell_value(cell_rows, design, source) for key, cell_rows in groups}
     items = []
     for item in dict.fromkeys(rows[design.item]):
         pair = [cells.get((item, level), (math.nan, f"no row in condition {level}")) for level in levels]
@@ -206,7 +208,7 @@ def _by_item(rows: pd.DataFrame, design: Design, levels: tuple[str, str], source
     return pd.DataFrame(items, columns=[design.item, "first", "second", "difference", "note"])
 
 
-def _cell(rows: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
+def cell_value(rows: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
     """Return the value of an item in a condition, or NaN and why it has none."""
     value = _combined(rows, design, source)
     if math.isfinite(value):
@@ -220,8 +222,8 @@ def _cell(rows: pd.DataFrame, design: Design, source: str) -> tuple[float, str]:
 def _combined(rows: pd.DataFrame, design: Design, source: str) -> float:
     """Return the rows of an item and condition as one number: sums over texts, averaged."""
     if "text_id" in rows.columns:
-        sums = rows.groupby("text_id", sort=False)["value"].agg(lambda values: values.to_numpy().sum())
-        return float(sums.to_numpy().mean())
+        of_texts = [text_value(of_text, design.combine, source) for _, of_text in rows.groupby("text_id", sort=False)]
+        return float(np.mean(of_texts))
     if len(rows) > 1 and design.combine is None:
         item = rows[design.item].iloc[0]
         condition = rows[design.condition].iloc[0]
@@ -232,6 +234,15 @@ def _combined(rows: pd.DataFrame, design: Design, source: str) -> float:
     if design.combine == "mean":
         return float(rows["value"].mean(skipna=False))
     return float(rows["value"].sum(skipna=False))
+
+
+def text_value(rows: pd.DataFrame, combine: str | None, source: str) -> float:
+    """Return the sum of a text's rows, or the mean for each of their words; NaN if one of them has no value."""
+    total = float(rows["value"].to_numpy().sum())
+    if combine != "mean":
+        return total
+    n_words = numbers(rows, "n_words", source).sum() if "n_words" in rows.columns else len(rows)
+    return total / float(n_words)
 
 
 # --- tests ---------------------------------------------------------------------------------------------------------
@@ -278,7 +289,20 @@ def caption(result: ContrastResult, unit: str = "") -> str:
     first, second = result.levels
     where = ", ".join(f"{column} {value}" for column, value in result.provenance["where"].items())
     flips = f"all sign flips up to {EXACT_UP_TO} items, 100,000 sampled beyond"
+    formula = r_formula(str(result.summary["measure"].iloc[0]), [result.condition], result.provenance["item"])
     return (
         f"{first} less {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. Interval "
-        f"and p_t: Student's t; p_permutation: {flips}."
+        f"and p_t: Student's t; p_permutation: {flips}. {formula}"
     )
+
+
+def r_formula(measure: str, factors: Sequence[str], item: str) -> str:
+    """Return a sentence with the mixed model of a design, for R.
+
+    Examples
+    --------
+    >>> r_formula("surprisal", ["gender", "number"], "item")
+    'In R: lmer(surprisal ~ gender * number + (1 | item), data = d).'
+    """
+    names = [name if name.isidentifier() else f"`{name}`" for name in (measure, *factors, item)]
+    return f"In R: lmer({names[0]} ~ {' * '.join(names[1:-1])} + (1 | {names[-1]}), data = d)."

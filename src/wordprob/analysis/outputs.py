@@ -29,6 +29,9 @@ IMAGES: dict[str, dict[str, None]] = {
 }
 """Endings of figures, and the metadata to leave out of each, which would make equal figures differ."""
 
+FONT_TYPES = {"pdf.fonttype": 42, "ps.fonttype": 42}
+"""Fonts go into a PDF as TrueType: journals reject the Type 3 fonts that matplotlib writes by default."""
+
 PACKAGES = ("numpy", "pandas", "pyarrow", "scipy", "formulaic", "matplotlib", "wordfreq", "torch", "transformers")
 
 
@@ -95,8 +98,11 @@ def images(name: str, figure: Figure) -> dict[str, bytes]:
 
 def image(figure: Figure, ending: str, dpi: int = 150) -> bytes:
     """Return a figure as a file's bytes; the same result gives the same bytes."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending, dpi=dpi, metadata=IMAGES[f".{ending}"])
+    with rc_context(FONT_TYPES):
+        figure.savefig(buffer, format=ending, dpi=dpi, metadata=IMAGES[f".{ending}"])
     return buffer.getvalue()
 
 

@@ -13,8 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from wordprob.core.arrays import Floats
-from wordprob.errors import InputError, OptionError, listing, missing_columns
+from wordprob.errors import InputError, OptionError, counted, listing, missing_columns
 from wordprob.tables import formats
+from wordprob.tables.columns import to_long
 from wordprob.tables.files import sidecar
 from wordprob.tables.formats.base import UNNAMED
 from wordprob.tables.formats.delimited import Delimited
@@ -51,12 +52,17 @@ def _with_decimal_points(column: pd.Series) -> pd.Series:
 
 
 def read_scored(path: str | Path, sheet: str | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read a scored table and its metadata; columns that were given a prefix are also there by their usual names."""
+    """Read a scored table and its metadata.
+
+    Columns that were given a prefix are also there by their usual names. Several models come in the long shape, with a
+    column ``model``, also from a table where they are side by side.
+    """
     frame = read_table(path, sheet)
     metadata = read_metadata(path)
     prefix = str(metadata.get("prefix", ""))
     prefixed = [str(name) for name in frame.columns if prefix and str(name).startswith(prefix)]
-    return frame.assign(**{name.removeprefix(prefix): frame[name] for name in prefixed}), metadata
+    frame = frame.assign(**{name.removeprefix(prefix): frame[name] for name in prefixed})
+    return to_long(frame, list(metadata.get("models", {}))), metadata
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -99,9 +105,8 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
         if number is None:
             not_numbers.append(f"row {row}: {value!r}")
     if not_numbers:
-        raise InputError(
-            f"{where}: column '{column}' holds {len(not_numbers)} values that are not numbers: {listing(not_numbers)}."
-        )
+        what = counted(len(not_numbers), "value that is not a number", "values that are not numbers")
+        raise InputError(f"{where}: column '{column}' holds {what}: {listing(not_numbers)}.")
     return np.array(converted, dtype=np.float64)
 
 

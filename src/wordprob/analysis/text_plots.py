@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -14,18 +15,20 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from scipy import stats
 
-from wordprob.analysis.contrasts import ContrastResult
+from wordprob.analysis.contrasts import COMBINE, ContrastResult, text_value
+from wordprob.analysis.factorial import FactorialResult, within_intervals
 from wordprob.analysis.plots import STYLES, style_axes
 from wordprob.analysis.tables import numbers, pair, require
 from wordprob.core.arrays import Floats
-from wordprob.errors import InputError, listing
+from wordprob.errors import InputError, OptionError, listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P")
-"""A palette that survives colour blindness, and markers for greyscale."""
+LINES = ("-", "--", "-.", ":")
+"""A palette that survives colour blindness; markers and lines that differ in greyscale too."""
 
 WORDS_PER_LINE = 18
 """Words next to one another; longer texts continue below."""
@@ -34,8 +37,9 @@ MAX_TEXTS = 8
 """Texts in one figure, at most."""
 
 MORE_FONTS = (
-    "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "Hiragino Sans",
-    "Malgun Gothic", "Noto Sans Thai", "Noto Sans Devanagari", "Noto Sans Arabic", "Arial Unicode MS", "Noto Sans",
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC", "Noto Sans KR", "Source Han Sans SC",
+    "WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans", "Malgun Gothic", "AppleGothic",
+    "Noto Sans Thai", "Noto Sans Devanagari", "Noto Sans Arabic", "Arial Unicode MS", "Noto Sans",
 )  # fmt: skip
 """Fonts for the scripts that the usual font lacks."""
 
@@ -56,13 +60,46 @@ class PlotColumns:
 
 
 def _styles(count: int) -> list[dict[str, Any]]:
-    pairs = zip(cycle(COLOURS), cycle(MARKERS), strict=False)
-    return [{"color": colour, "marker": marker} for _, (colour, marker) in zip(range(count), pairs, strict=False)]
+    """Return styles that differ in colour, marker and line, every second one with an open marker."""
+    looks = zip(range(count), cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
+    return [
+        {"color": colour, "marker": marker, "linestyle": line, "markerfacecolor": "white" if number % 2 else colour}
+        for number, colour, marker, line in looks
+    ]
+
+
+Drawing = TypeVar("Drawing", bound=Callable[..., Figure])
+
+
+def with_fonts(draw: Drawing) -> Drawing:
+    """Let a function draw in fonts that have the letters of other scripts, where such fonts are installed."""
+
+    @functools.wraps(draw)
+    def drawing(*arguments: Any, **options: Any) -> Figure:
+        with rc_context({"font.family": _fonts()}):
+            return draw(*arguments, **options)
+
+    return cast("Drawing", drawing)
+
+
+def _note(figure: Figure, text: str) -> None:
+    """Write a line on intervals and tests below a figure."""
+    figure.supxlabel(text, fontsize=7, color="#555555", x=0.01, ha="left")
+
+
+def _minus(text: str) -> str:
+    """Return a text with minus signs where ASCII has hyphens between spaces, and before a number."""
+    return text.replace(" - ", " − ").replace(" x ", " × ")
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
 
 
 # --- along a text --------------------------------------------------------------------------------------------------
 
 
+@with_fonts
 def plot_text(
     frame: pd.DataFrame,
     columns: PlotColumns | None = None,
@@ -71,6 +108,7 @@ def plot_text(
     unit: str = "",
     size: tuple[float | None, float | None] = (None, None),
     source: str = "the table",
+    model: str = "",
 ) -> Figure:
     """Draw surprisal word by word, a panel for each text.
 
@@ -90,6 +128,8 @@ def plot_text(
         Width and height in inches; what fits by default.
     source
         What to call the table in messages.
+    model
+        The name of the model, written on the figure where the table has one model.
     """
     columns = columns or PlotColumns()
     needed = [columns.word, columns.value, *columns.texts]
@@ -104,12 +144,13 @@ def plot_text(
     width = size[0] or min(1.5 + 0.45 * longest, 9.0)
     figure = Figure(figsize=(width, size[1] or 0.6 + 2.0 * len(lines)), layout="constrained")
     panels = figure.subplots(len(lines), 1, squeeze=False, sharey=True)[:, 0]
-    with rc_context({"font.family": _fonts()}):
-        for axes, (title, words) in zip(panels, lines, strict=True):
-            _line(axes, words, columns, models, naive, source)
-            axes.set_xlim(-0.5, longest - 0.5)
-            axes.set_title(title, fontsize=9, loc="left", parse_math=False)
-            axes.set_ylabel(_label(columns.value, unit), fontsize=8, parse_math=False)
+    for axes, (title, words) in zip(panels, lines, strict=True):
+        _line(axes, words, columns, models, naive, source)
+        axes.set_xlim(-0.5, longest - 0.5)
+        axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+        axes.set_ylabel(_label(columns.value, unit), fontsize=8, parse_math=False)
+    if models == [""]:
+        panels[0].set_title(model, fontsize=7, loc="right", color="#555555", parse_math=False)
     if all(axes.dataLim.ymin >= 0 for axes in panels):
         panels[0].set_ylim(bottom=0)
     if naive or len(models) > 1:
@@ -190,7 +231,7 @@ def _line(
             style = dict(STYLES["corrected"])
             naive_style = {**style, **STYLES["naive"], "label": "naive"}
         else:
-            style = {**model_style, "linestyle": "-", "label": model}
+            style = {**model_style, "label": model}
             naive_style = {**style, "label": f"{model}, naive"}
         x = np.arange(len(model_rows))
         y = _finite(numbers(model_rows, columns.value, source))
@@ -217,6 +258,7 @@ def _mark_gaps(axes: Axes, values: Floats) -> None:
 # --- by region and condition ---------------------------------------------------------------------------------------
 
 
+@with_fonts
 def by_region(
     frame: pd.DataFrame,
     condition: str,
@@ -225,96 +267,174 @@ def by_region(
     unit: str = "",
     size: tuple[float | None, float | None] = (None, None),
     source: str = "the table",
+    item: str | None = None,
+    combine: str | None = None,
+    model: str = "",
 ) -> Figure:
-    """Draw the mean surprisal of each region by condition, with 95 % intervals (Student's t) over three texts or more.
+    """Draw the mean surprisal of each region by condition, with 95 % intervals over three items or texts, or more.
 
     Parameters
     ----------
     frame
         Scored words, or regions; the words of a region are added up in each text.
     condition
-        The column of the conditions.
+        The column of the conditions, or two columns with a comma between them.
     region
         The column of the regions, drawn in the order in which they first occur; the word's number by default.
-    columns, unit, size, source
+    item
+        The column of the items, whose differences are then taken out of the intervals (Morey 2008). Without it, and
+        where an item lacks a condition, intervals are over texts.
+    combine
+        ``sum`` (the default) of a region's words, or ``mean``, for regions of unequal length.
+    columns, unit, size, source, model
         As for :func:`plot_text`.
     """
     columns = columns or PlotColumns()
-    needed = [columns.value, condition, *columns.texts]
-    if region:
-        needed.append(region)
+    factors = [name.strip() for name in condition.split(",")] if condition not in frame.columns else [condition]
+    if combine not in (None, *COMBINE):
+        raise OptionError(f"`combine` is '{combine}'; it must be {' or '.join(COMBINE)}.")
+    needed = [columns.value, *factors, *columns.texts, *filter(None, (region, item))]
     require(frame, needed, source)
-    means = _means(frame, condition, region, columns, source)
+    means = region_means(frame, factors, region, columns, item, combine, source)
     models = list(dict.fromkeys(means["model"]))
-    conditions = list(dict.fromkeys(means["condition"]))
     regions = list(dict.fromkeys(means["region"]))
-    width = size[0] or min(1.6 + 0.55 * len(regions) * len(models), 10.0)
-    figure = Figure(figsize=(max(width, 3.5), size[1] or 3.2), layout="constrained")
+    conditions = list(dict.fromkeys(means["condition"]))
+    legend_columns = min(len(conditions), 2 if len(conditions) == 4 else 3)
+    legend_width = legend_columns * (0.7 + 0.09 * max(map(len, conditions)))
+    width = size[0] or max(min(1.6 + 0.55 * len(regions) * len(models), 10.0), legend_width, 3.8)
+    figure = Figure(figsize=(width, size[1] or 3.4 + 0.2 * (len(conditions) > legend_columns)), layout="constrained")
     panels = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
-    for axes, model in zip(panels, models, strict=True):
-        model_means = means[means["model"] == model]
-        for k, (level, style) in enumerate(zip(conditions, _styles(len(conditions)), strict=True)):
-            rows = model_means[model_means["condition"] == level]
-            # Conditions are a small step apart, so that error bars do not hide one another.
-            x = np.array([regions.index(name) for name in rows["region"]]) + 0.08 * (k - (len(conditions) - 1) / 2)
-            axes.errorbar(
-                x, rows["mean"], yerr=rows["half_width"], capsize=2, linewidth=1.2, markersize=5, label=level, **style
-            )
-        axes.set_xticks(
-            range(len(regions)),
-            regions,
-            rotation=30 if region else 0,
-            ha="right" if region else "center",
-            parse_math=False,
-        )
+    for axes, name in zip(panels, models, strict=True):
+        _draw_regions(axes, means[means["model"] == name], regions, rotated=region is not None)
         axes.set_xlabel(region or "word", fontsize=8, parse_math=False)
-        axes.set_title(model, fontsize=9)
-        style_axes(axes)
-    panels[0].set_ylabel(_label(columns.value, unit), parse_math=False)
+        axes.set_title(name or model, fontsize=8, loc="right", color="#555555", parse_math=False)
+    each_word = " per word" if combine == "mean" else ""
+    panels[0].set_ylabel(_label(columns.value + each_word, unit), fontsize=9, parse_math=False)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9, title=condition)
+    title = ", ".join(factors)
+    look = {"frameon": False, "fontsize": 8, "title_fontsize": 9}
+    figure.legend(handles, labels, loc="outside upper center", ncols=legend_columns, title=title, **look)
+    _note(figure, _interval_note(means))
     return figure
 
 
-def _means(frame: pd.DataFrame, condition: str, region: str | None, columns: PlotColumns, source: str) -> pd.DataFrame:
-    """Add up each region of each text, and average over texts."""
+def _draw_regions(axes: Axes, means: pd.DataFrame, regions: Sequence[str], rotated: bool) -> None:
+    """Draw a line for each condition."""
+    conditions = list(dict.fromkeys(means["condition"]))
+    for k, (level, style) in enumerate(zip(conditions, _styles(len(conditions)), strict=True)):
+        rows = means[means["condition"] == level]
+        # Conditions are a small step apart, so that error bars do not hide one another.
+        x = np.array([regions.index(name) for name in rows["region"]]) + 0.08 * (k - (len(conditions) - 1) / 2)
+        axes.errorbar(
+            x, rows["mean"], yerr=rows["half_width"], capsize=2, linewidth=1.2, markersize=5, label=level, **style
+        )
+    angle, side = (30, "right") if rotated else (0, "center")
+    axes.set_xticks(range(len(regions)), regions, rotation=angle, ha=side, parse_math=False)
+    style_axes(axes)
+
+
+def _interval_note(means: pd.DataFrame) -> str:
+    """Return a line on what the error bars are."""
+    if not np.isfinite(means["half_width"].to_numpy()).any():
+        return ""
+    if means["within"].all():
+        return "bars: 95 % within-item intervals (Morey 2008)"
+    if means["within"].any():
+        return "bars: 95 % within-item intervals (Morey 2008); over texts where an item lacks a condition"
+    return "bars: 95 % intervals over texts (Student's t)"
+
+
+def region_means(
+    frame: pd.DataFrame,
+    factors: Sequence[str],
+    region: str | None,
+    columns: PlotColumns,
+    item: str | None,
+    combine: str | None = None,
+    source: str = "the table",
+) -> pd.DataFrame:
+    """Return the mean of each region in each condition and model, and the half width of its 95 % interval.
+
+    Parameters
+    ----------
+    frame, region, columns, item, combine, source
+        As for :func:`by_region`.
+    factors
+        The columns whose values together are the conditions.
+    """
     rows = pd.DataFrame(
         {
             "text": list(zip(*(frame[name].astype(str) for name in columns.texts), strict=True)),
             "model": frame["model"].astype(str).tolist() if "model" in frame.columns else "",
-            "condition": frame[condition].astype(str).tolist(),
+            "condition": [
+                ", ".join(levels) for levels in zip(*(frame[name].astype(str) for name in factors), strict=True)
+            ],
+            "item": frame[item].astype(str).tolist() if item else "",
             "value": numbers(frame, columns.value, source),
         }
     )
+    if "n_words" in frame.columns:
+        rows["n_words"] = numbers(frame, "n_words", source)
     if region:
         rows["region"] = frame[region].astype(str).tolist()
     else:
         word_numbers = rows.groupby(["text", "model"], sort=False).cumcount() + 1
         rows["region"] = word_numbers.astype(str)
-    keys = ["model", "condition", "region"]
     rows = rows[~rows["region"].isin(NO_REGION)]
-    sums = rows.groupby(["text", *keys], sort=False)["value"].agg(lambda values: values.to_numpy().sum()).reset_index()
+    order = _order_of_regions(rows)
+    keys = ["text", "item", "model", "condition", "region"]
+    values = [(*key, text_value(group, combine, source)) for key, group in rows.groupby(keys, sort=False)]
+    of_texts = pd.DataFrame(values, columns=[*keys, "value"])
+    parts = [_means_of_region(part, item) for _, part in of_texts.groupby(["model", "region"], sort=False)]
+    return pd.concat(parts, ignore_index=True).sort_values("region", key=lambda names: names.map(order), kind="stable")
+
+
+def _order_of_regions(rows: pd.DataFrame) -> dict[str, int]:
+    """Return the place of each region: one that only some texts have comes after the one that is before it there."""
+    ordered: list[str] = []
+    for _, text in rows.groupby("text", sort=False):
+        place = 0
+        for name in dict.fromkeys(text["region"]):
+            if name not in ordered:
+                ordered.insert(place, name)
+            place = ordered.index(name) + 1
+    return {name: place for place, name in enumerate(ordered)}
+
+
+def _means_of_region(texts: pd.DataFrame, item: str | None) -> pd.DataFrame:
+    """Return the means of the conditions of one region and model, with their intervals."""
+    known = texts[np.isfinite(texts["value"].to_numpy())]
+    conditions = list(dict.fromkeys(texts["condition"]))
     means = []
-    for (model, level, name), texts in sums.groupby(keys, sort=False):
-        values = texts["value"].to_numpy()
-        values = values[np.isfinite(values)]
+    for condition in conditions:
+        values = known.loc[known["condition"] == condition, "value"].to_numpy()
         n = len(values)
-        mean = values.mean() if n else np.nan
         half_width = np.nan
         if n >= MIN_TEXTS_FOR_INTERVAL:
             half_width = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
-        means.append((model, level, name, mean, half_width, n))
-    return pd.DataFrame(means, columns=["model", "condition", "region", "mean", "half_width", "n"])
+        means.append((condition, values.mean() if n else np.nan, half_width, n))
+    table = pd.DataFrame(means, columns=["condition", "mean", "half_width", "n"])
+    table["within"] = False
+    if item and len(conditions) > 1:
+        by_item = known.pivot_table(index="item", columns="condition", values="value", aggfunc="mean", sort=False)
+        complete = by_item.reindex(columns=conditions).dropna()
+        if len(complete) == texts["item"].nunique() and len(complete) >= MIN_TEXTS_FOR_INTERVAL:
+            table["half_width"] = within_intervals(complete.to_numpy())
+            table["within"] = True
+    first = texts.iloc[0]
+    return table.assign(model=first["model"], region=first["region"])
 
 
 # --- contrasts -----------------------------------------------------------------------------------------------------
 
 
+@with_fonts
 def contrast(
     result: ContrastResult,
     measure: str | None = None,
     unit: str = "",
     size: tuple[float | None, float | None] = (None, None),
+    model: str = "",
 ) -> Figure:
     """Draw a contrast: every item in both conditions, and the differences with their mean and 95 % interval.
 
@@ -324,7 +444,7 @@ def contrast(
         What :func:`wordprob.analysis.contrasts.contrast` returned.
     measure
         Which measure; the first by default.
-    unit, size
+    unit, size, model
         As for :func:`plot_text`.
     """
     chosen = measure or str(result.summary["measure"].iloc[0])
@@ -333,13 +453,14 @@ def contrast(
     models = list(summary["model"]) if "model" in summary.columns else [""]
     figure = Figure(figsize=(size[0] or 6.4, size[1] or 3.2 * len(models)), layout="constrained")
     panels = figure.subplots(len(models), 2, squeeze=False, width_ratios=(1, 1.2))
-    for (left, right), model in zip(panels, models, strict=True):
-        rows = items[items["model"] == model] if model else items
-        test = (summary[summary["model"] == model] if model else summary).iloc[0]
+    for (left, right), name in zip(panels, models, strict=True):
+        rows = items[items["model"] == name] if name else items
+        test = (summary[summary["model"] == name] if name else summary).iloc[0]
         known = rows[np.isfinite(rows["difference"].to_numpy(dtype=float))]
         _pairs(left, known, result, _label(chosen, unit))
         _differences(right, known, test.to_dict(), unit)
-        left.set_title(model, fontsize=9, loc="left", parse_math=False)
+        left.set_title(name or model, fontsize=8, loc="left", color="#555555", parse_math=False)
+    _note(figure, "band: 95 % interval of the mean (Student's t)")
     return figure
 
 
@@ -364,8 +485,10 @@ def _differences(axes: Axes, items: pd.DataFrame, test: Mapping[Any, Any], unit:
     axes.axhline(test["difference"], color=COLOURS[0], linewidth=1.6)
     axes.set_xticks([])
     axes.set_xlabel(f"{test['n_items']} items, by difference", fontsize=8)
-    axes.set_ylabel(_label(str(test["contrast"]), unit), fontsize=8, parse_math=False)
-    axes.set_title(f"mean {test['difference']:.2f}, {_p_value(test['p_permutation'])}", fontsize=9)
+    axes.set_ylabel(_minus(_label(str(test["contrast"]), unit)), fontsize=8, parse_math=False)
+    axes.set_title(
+        f"mean {_signed(test['difference'])}; permutation test: {_p_value(test['p_permutation'])}", fontsize=8
+    )
     style_axes(axes)
 
 
@@ -373,3 +496,88 @@ def _p_value(value: float) -> str:
     if not np.isfinite(value):
         return "p not known"
     return "p < .001" if value < 0.001 else f"p = {value:.3f}".replace("0.", ".")
+
+
+# --- two factors ---------------------------------------------------------------------------------------------------
+
+
+@with_fonts
+def factorial(
+    result: FactorialResult,
+    measure: str | None = None,
+    unit: str = "",
+    size: tuple[float | None, float | None] = (None, None),
+    model: str = "",
+) -> Figure:
+    """Draw a 2×2 design: the means of the four conditions, and both main effects and the interaction.
+
+    Parameters
+    ----------
+    result
+        What :func:`wordprob.analysis.factorial.factorial` returned.
+    measure
+        Which measure; the first by default.
+    unit, size, model
+        As for :func:`plot_text`.
+    """
+    chosen = measure or str(result.summary["measure"].iloc[0])
+    summary = result.summary[result.summary["measure"] == chosen]
+    items = result.items[result.items["measure"] == chosen]
+    models = list(dict.fromkeys(summary["model"])) if "model" in summary.columns else [""]
+    figure = Figure(figsize=(size[0] or 7.2, size[1] or 0.3 + 3.0 * len(models)), layout="constrained")
+    panels = figure.subplots(len(models), 2, squeeze=False, width_ratios=(1, 1.3))
+    for (left, right), name in zip(panels, models, strict=True):
+        rows = items[items["model"] == name] if name else items
+        tests = summary[summary["model"] == name] if name else summary
+        cells = rows[result.cells].to_numpy(dtype=float)
+        _interaction(left, cells[np.isfinite(cells).all(axis=1)], result, _label(chosen, unit))
+        _effects(right, tests, unit)
+        left.set_title(name or model, fontsize=8, loc="left", color="#555555", parse_math=False)
+    left_bars = "left: 95 % within-item intervals (Morey 2008)"
+    _note(figure, f"{left_bars}; right: 95 % intervals (Student's t), p by permutation test")
+    return figure
+
+
+def _interaction(axes: Axes, cells: Floats, result: FactorialResult, label: str) -> None:
+    """Draw the means of the four conditions: a line for each level of the first factor."""
+    if len(cells):
+        means = cells.mean(axis=0).reshape(2, 2)
+        enough = len(cells) >= MIN_TEXTS_FOR_INTERVAL
+        half_widths = (within_intervals(cells) if enough else np.full(4, np.nan)).reshape(2, 2)
+        for k, style in enumerate(_styles(2)):
+            x = np.arange(2) + 0.06 * (k - 0.5)
+            name = result.levels[0][k]
+            axes.errorbar(x, means[k], yerr=half_widths[k], capsize=3, linewidth=1.4, markersize=6, label=name, **style)
+        axes.legend(title=result.factors[0], fontsize=8, title_fontsize=8, frameon=False)
+    axes.set_xticks((0, 1), result.levels[1], parse_math=False)
+    axes.set_xlim(-0.4, 1.4)
+    axes.set_xlabel(result.factors[1], fontsize=8, parse_math=False)
+    axes.set_ylabel(label, fontsize=8, parse_math=False)
+    style_axes(axes)
+
+
+def _effects(axes: Axes, tests: pd.DataFrame, unit: str) -> None:
+    """Draw the effects below each other, with their intervals and p-values."""
+    labels = []
+    for place, test in enumerate(tests.to_dict("records")):
+        width = np.array([[test["difference"] - test["ci_low"]], [test["ci_high"] - test["difference"]]])
+        axes.errorbar(
+            [test["difference"]],
+            [place],
+            xerr=width,
+            capsize=3,
+            marker="o",
+            markersize=6,
+            color=COLOURS[0],
+            linewidth=1.4,
+        )
+        result = f"{_signed(test['difference'])}, {_p_value(test['p_permutation'])}"
+        labels.append(_minus(f"{test['contrast']}\n{result}"))
+    axes.axvline(0.0, color="#444444", linewidth=0.8)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8, parse_math=False)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel(_label("effect", unit), fontsize=8, parse_math=False)
+    axes.set_title(f"{tests['n_items'].iloc[0]} items; permutation test", fontsize=8)
+    style_axes(axes)
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", linewidth=0.4, color="#cccccc")

@@ -11,12 +11,13 @@ import click
 
 from wordprob._version import __version__
 from wordprob.cli.messages import printed_warnings, to_flags
-from wordprob.errors import WordprobError, did_you_mean
+from wordprob.errors import OptionError, WordprobError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
     "candidates": ("wordprob.cli.candidates:candidates", "Compute the surprisal of many possible next words."),
-    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions by item."),
+    "pairs": ("wordprob.cli.pairs:pairs", "Compare the two sentences of minimal pairs."),
+    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions, or two factors, by item."),
     "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),
     "run": ("wordprob.cli.run:run", "Score a whole corpus; an interrupted run can be resumed."),
     "status": ("wordprob.cli.status:status", "Show how far a run is."),
@@ -71,7 +72,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; expected errors end in one line and exit code 1, and warnings are one line each."""
+    """Run the command line; expected errors end in one line and exit code 1, or 2 for a value that is not allowed.
+
+    Warnings are one line each.
+    """
     warnings.formatwarning = _format_warning
     try:
         try:
@@ -81,7 +85,7 @@ def main() -> None:
     except WordprobError as error:
         click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
         _give_up_output()
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, OptionError) else 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

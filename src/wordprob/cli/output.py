@@ -13,7 +13,7 @@ import click
 
 from wordprob.cli.messages import to_flags
 from wordprob.cli.options import Function, with_options
-from wordprob.errors import OptionError, OutputError
+from wordprob.errors import OptionError, OutputError, counted
 from wordprob.tables.files import (
     FORMATS,
     STANDARD_OUTPUT,
@@ -169,7 +169,8 @@ def write_figure(path: Path, figure: Figure) -> None:
         outputs.write_image(path, figure)
     n_missing = sum("missing from font" in str(warning.message) for warning in caught)
     if n_missing:
-        warn([f"{n_missing} letters have no form in the fonts installed here; a font such as Noto Sans CJK has more"])
+        letters = f"{counted(n_missing, 'letter')} {'has' if n_missing == 1 else 'have'}"
+        warn([f"{letters} no form in the fonts installed here; a font such as Noto Sans CJK has more"])
 
 
 def inform(line: str) -> None:
@@ -190,7 +191,7 @@ def summarise(table: WordTable, output: Path | None) -> None:
     """Print where the table went, on a terminal, and what is missing from it, everywhere."""
     texts = table.texts()
     if output is not None:
-        inform(f"{len(table)} words of {len(texts)} texts in {table.unit}: {output}")
+        inform(f"{counted(len(table), 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
     warn(_missing_values(table.missing(), len(table)))
     difference = texts["conservation"].abs().max()
     if difference > CONSERVATION_TOLERANCE_NATS:
@@ -201,7 +202,7 @@ def _missing_values(counts: Mapping[str, int], n_words: int) -> list[str]:
     """Return a warning for each reason why words have no value, the most frequent first."""
     reasons = sorted(counts.items(), key=lambda item: -item[1])
     warnings_ = [
-        f"{count} of {n_words} words have no value: {note or 'no reason given'}"
+        f"{count} of {counted(n_words, 'word')} {'has' if count == 1 else 'have'} no value: {note or 'no reason given'}"
         for note, count in reasons[:MAX_REASONS]
     ]
     n_others = sum(count for _, count in reasons[MAX_REASONS:])

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Figure: .pdf, .png or .svg.")
 @click.option("--text", "texts", multiple=True, help="Text to draw: its id, or item=3,condition=a; may be repeated.")
 @click.option("--naive", is_flag=True, help="Draw the naive estimate as well.")
-@click.option("--condition", help="Draw means by this column instead of single texts.")
+@click.option("--condition", help="Draw means by this column, or by two (a,b), instead of single texts.")
+@click.option("--item", help="Column of the items, for within-item intervals; item if there.")
+@click.option("--combine", help="With --condition: sum of a region's words, or mean for unequal lengths. Default: sum.")
 @click.option("--region-column", help="Column of the regions, with --condition; region if there, else words by number.")
 @click.option("--value", help="Column to draw; surprisal by default.")
 @click.option("--word-column", help="Column of the words; as it was when scored.")
@@ -42,6 +44,7 @@ def plot(table: Path, **options: Any) -> None:
       wordprob plot surprisal.tsv --text 0 --naive -o text.pdf
       wordprob plot scored.csv --text item=3 -o item3.png
       wordprob plot scored.csv --condition condition --region-column region -o regions.pdf
+      wordprob plot design.csv --condition gender,number --region-column region -o design.pdf
     """
     check_study_packages()
     from wordprob.analysis import outputs, text_plots
@@ -54,12 +57,15 @@ def plot(table: Path, **options: Any) -> None:
         "unit": str(metadata.get("unit", "")),
         "size": (options["width"], options["height"]),
         "source": str(table),
+        "model": "" if "model" in frame.columns else str(metadata.get("model", "")),
     }
     if options["condition"] is not None:
         if options["texts"] or options["naive"]:
             raise OptionError("--condition draws means over texts; leave --text and --naive out.")
         region = options["region_column"] or ("region" if "region" in frame.columns else metadata.get("sum_by"))
-        figure = text_plots.by_region(frame, options["condition"], region, **shared)
+        item = options["item"] or ("item" if "item" in frame.columns else None)
+        means = {"item": item, "combine": options["combine"]}
+        figure = text_plots.by_region(frame, options["condition"], region, **means, **shared)
     else:
         figure = text_plots.plot_text(frame, texts=options["texts"], naive=options["naive"], **shared)
     write_figure(path, figure)

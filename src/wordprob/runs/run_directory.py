@@ -61,7 +61,7 @@ COUNTS = frozenset({"records", "texts", "words", "tokens", "without_value", "mea
 MARK_KEYS = {DONE: COUNTS | {"shard", "key", "errors", "files"}, FAILED: frozenset({"shard", "reason"})}
 """What a mark must have."""
 BEGIN_ANEW = "Restore it from a copy, or begin a new run in another folder."
-VERSIONS = ("torch", "transformers")
+VERSIONS = ("path", "torch", "transformers")
 """Metadata that may change while a run is under way."""
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from wordprob.models import open_model
+from wordprob.models.registry import model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.scoring.scorer import Scorer
+
+__all__ = ["load", "model_label"]
 
 
 def load(
@@ -50,14 +53,3 @@ def load(
         trust_remote_code=trust_remote_code,
     )
     return Scorer(open_model(options))
-
-
-def model_label(model: str | Path) -> str:
-    """Return the name of a model in tables: a short name as it is, a path by its last part.
-
-    Examples
-    --------
-    >>> model_label("exact:bow")
-    'exact:bow'
-    """
-    return Path(model).name.removesuffix(".gguf") if Path(model).exists() else str(model)

@@ -7,7 +7,7 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import regex
@@ -344,6 +344,11 @@ def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
 
 def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
     """Check texts and their ids, and put them together."""
+    if isinstance(texts, Mapping | bytes) or hasattr(texts, "columns"):
+        raise InputError(
+            f"texts are a string or a list of strings, not a {type(texts).__name__}. For a table use "
+            "wordprob.score_table(table, scorer); for one of its columns, scorer.score(table['text'])."
+        )
     strings = [texts] if isinstance(texts, str) else list(texts)
     for n, text in enumerate(strings):
         if not isinstance(text, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.core.words import define
-from wordprob.errors import InputError, OptionError
-from wordprob.models import resolve
+from wordprob.errors import InputError, InputWarning, OptionError
+from wordprob.models.registry import check_model, model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
-from wordprob.scoring.loading import load, model_label
+from wordprob.scoring.loading import load
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
-from wordprob.tables.layout import Layout, lay_out
+from wordprob.tables.formats.base import check_rows
+from wordprob.tables.layout import Layout, lay_out, with_marks, with_target
+from wordprob.tables.metadata import table_metadata
 from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.stimulus_table import StimulusTable
 
@@ -83,7 +86,11 @@ class Stimuli(StimulusTable):
         **scoring
             Arguments of :meth:`wordprob.Scorer.score`, which override ``options``.
         """
-        models = [models] if isinstance(models, Model) else list(models)
+        models = _as_models(models)
+        if progress is not None and not callable(progress):
+            raise OptionError(
+                f"`progress` is {progress!r}; it must be a function that takes two numbers: texts done, and in all."
+            )
         arguments = scoring_arguments(options, scoring)
         labels = check_models(models)
         self.check_columns(labels, shape, arguments.get("extras", ()), arguments.get("estimators", ()))
@@ -130,6 +137,10 @@ class Stimuli(StimulusTable):
             words["note"] = _notes_on_cells(words)
         if self.sum_by is not None:
             added = regions.add_up(words, self.layout.texts, self.regions())
+        elif self.layout.spans is not None and self.per_word:
+            added = words.assign(region=regions.region_names(words, self.layout.spans))
+        elif self.layout.spans is not None:
+            added = regions.add_up_spans(words, self.layout.texts, self.layout.spans)
         elif self.rows_are_words:
             added = words
         else:
@@ -154,15 +165,8 @@ class Stimuli(StimulusTable):
 
     def _table_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the metadata of the table: what all models have in common, and where the texts come from."""
-        first = next(iter(metadata.values()))
-        combined: dict[str, Any] = {}
-        for key, value in first.items():
-            if all(of_model.get(key) == value for of_model in metadata.values()):
-                combined[key] = value
-        if len(metadata) > 1:
-            combined |= {"model": ", ".join(metadata), "models": dict(metadata)}
-        combined |= {"source": self.sheet.name, **self.layout.to_metadata()}
-        return {**combined, "sum_by": self.sum_by or "", "prefix": self.prefix}
+        layout = {**self.layout.to_metadata(), "sum_by": self.sum_by or "", "prefix": self.prefix}
+        return table_metadata(metadata, self.sheet.name, layout)
 
     def _with_groups(self, texts: pd.DataFrame, n_models: int) -> pd.DataFrame:
         """Put the columns of their groups before the texts."""
@@ -188,12 +192,30 @@ def read_stimuli(
     per_word: bool = False,
     sum_by: str | None = None,
     prefix: str = "",
+    target_column: str | None = None,
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
     name: str | None = None,
     encoding: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
-    opened = formats.read(table, input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
-    layout = lay_out(opened, text_column, word_column, group_by, space_after)
+    _check_strings(
+        input_format=input_format,
+        sheet=sheet,
+        decimal=decimal,
+        encoding=encoding,
+        text_column=text_column,
+        word_column=word_column,
+        space_after=space_after,
+        words=words,
+        sum_by=sum_by,
+        prefix=prefix,
+        target_column=target_column,
+        marks=marks,
+    )
+    opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
+    layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
+    layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
     stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
     if layout.by_word and words != "whitespace":
         raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
@@ -209,8 +231,72 @@ def read_stimuli(
     return stimuli
 
 
+def open_table(
+    table: Any, *, input_format: str | None = None, name: str | None = None, **reading: Any
+) -> formats.Sheet:
+    """Return a data frame or a file as a table that has rows; parameters as for :func:`score_table`."""
+    opened = formats.read(_as_source(table), input_format, name=name, **reading)
+    check_rows(len(opened), opened.name)
+    return opened
+
+
+def _with_regions(
+    layout: Layout, sheet: formats.Sheet, target_column: str | None, marks: str | None, names: Sequence[str]
+) -> Layout:
+    """Return the layout with the regions that a column names or that marks show."""
+    if names and marks is None:
+        raise OptionError("`region_names` names the regions that are marked in the texts; specify `marks` too.")
+    if target_column is None and marks is None:
+        return layout
+    if layout.by_word:
+        raise OptionError(
+            "`target_column` and `marks` are for a text on each row; for a word on each row name regions with `sum_by`."
+        )
+    if target_column is None:
+        return with_marks(layout, str(marks), names, sheet.place)
+    if marks is not None:
+        raise OptionError("`target_column` and `marks` both say which words are asked about; specify one of them.")
+    return with_target(layout, sheet, target_column)
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    """Return names from a list, or from a string with commas between them."""
+    if not isinstance(names, str):
+        return list(names)
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _as_source(table: Any) -> Any:
+    """Return a table as the formats take it; data frames of other packages become those of pandas."""
+    import pandas as pd
+
+    if isinstance(table, str | Path | bytes | pd.DataFrame):
+        return table
+    if isinstance(table, pd.Series) or not hasattr(table, "to_pandas"):
+        raise InputError(
+            f"a table is a data frame or a file, not a {type(table).__name__}. For texts use scorer.score(texts); to "
+            "make a data frame, pandas.DataFrame(…)."
+        )
+    frame = table.to_pandas()
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"a table is a data frame or a file, not a {type(table).__name__}.")
+    return frame
+
+
+def _check_strings(**options: Any) -> None:
+    """Raise unless options that are names or texts are strings."""
+    for name, value in options.items():
+        if value is not None and not isinstance(value, str):
+            raise OptionError(f"`{name}` is {value!r}; it must be a string.")
+
+
 def stimuli_from_texts(
-    texts: Sequence[str], words: str | Sequence[Sequence[str]] = "whitespace", prefix: str = ""
+    texts: Sequence[str],
+    words: str | Sequence[Sequence[str]] = "whitespace",
+    prefix: str = "",
+    name: str = "the texts",
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
 ) -> Stimuli:
     """Return plain texts as a table without columns; the result has a row for each word.
 
@@ -222,14 +308,21 @@ def stimuli_from_texts(
         What a word is, or the words of each text.
     prefix
         What the names of all columns begin with.
+    name
+        What the texts are called in messages and in the metadata: their file, for example.
+    marks, region_names
+        As for :func:`score_table`; the result then has a row for each region.
     """
     import pandas as pd
 
     user_words = None if isinstance(words, str) else [list(words_of_text) for words_of_text in words]
     layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
-    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), "the texts")
+    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
     definition = words if isinstance(words, str) else "whitespace"
-    return Stimuli(no_columns, layout, definition, per_word=True, prefix=prefix)
+    if marks is not None and user_words is not None:
+        raise OptionError("`marks` is for words that a rule finds, not for lists of words.")
+    layout = _with_regions(layout, no_columns, None, marks, _names(region_names))
+    return Stimuli(no_columns, layout, definition, per_word=marks is None, prefix=prefix)
 
 
 def score_table(
@@ -243,6 +336,9 @@ def score_table(
     words: str = "whitespace",
     per_word: bool = False,
     sum_by: str | None = None,
+    target_column: str | None = None,
+    marks: str | None = None,
+    region_names: str | Sequence[str] = (),
     shape: str = "long",
     prefix: str = "",
     unit: str = "bits",
@@ -278,6 +374,14 @@ def score_table(
         For a text on each row: return a row for each word, with the columns of its text.
     sum_by
         For a word on each row: return a row for each region, consecutive words with the same value in this column.
+    target_column
+        For a text on each row: the column that holds the critical word or words of the text. The new columns describe
+        these words only.
+    marks
+        For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if
+        it is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
+    region_names
+        The names of such regions, in their order; their numbers by default.
     shape
         For several models: ``long`` (a column says which) or ``wide`` (columns end in the model's name).
     prefix
@@ -314,9 +418,15 @@ def score_table(
         words=words,
         per_word=per_word,
         sum_by=sum_by,
+        target_column=target_column,
+        marks=marks,
+        region_names=region_names,
         prefix=prefix,
         encoding=encoding,
     )
+    guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
+    for remark in [*guesses, *stimuli.warnings()]:
+        warnings.warn(remark, InputWarning, stacklevel=2)
     return stimuli.score(model, shape=shape, unit=unit, load_options=load_options, progress=progress, **scoring)
 
 
@@ -345,12 +455,23 @@ def check_models(models: Sequence[Model]) -> list[str]:
     return labels
 
 
+def _as_models(models: Model | Sequence[Model]) -> list[Model]:
+    """Return one model or several as a list; raise for what is none."""
+    given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
+    for model in given:
+        if not isinstance(model, Model):
+            raise OptionError(
+                f"a model is a name, a path, a ModelOptions or a Scorer, not a {type(model).__name__}: {model!r:.60}"
+            )
+    return given
+
+
 def _label(model: Model) -> str:
     if isinstance(model, Scorer):
         return model_label(model.model.metadata.get("model", "model"))
-    name = model.model if isinstance(model, ModelOptions) else model
-    resolve(name)
-    return model_label(name)
+    options = model if isinstance(model, ModelOptions) else ModelOptions(model=str(model))
+    check_model(options)
+    return model_label(options.model)
 
 
 def _open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:

@@ -29,6 +29,17 @@ def lines_of(text: str, source: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def paragraphs_of(text: str, source: str) -> list[str]:
+    r"""Return the parts of a text between blank lines, with the line breaks that they have inside.
+
+    Examples
+    --------
+    >>> paragraphs_of("She saw\nthe mark.\n\n\nThe end.\n", "story.txt")
+    ['She saw\nthe mark.', 'The end.']
+    """
+    return ["\n".join(block) for block in blocks_of(lines_of(text, source))]
+
+
 def read_word_lists(path: str | Path) -> list[list[str]]:
     """Return the words of each text, from a file with one word on each line and a blank line between texts."""
     return blocks_of(read_lines(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.errors import InputError, OptionError
-from wordprob.tables.schema import COLUMNS, TEXT_COLUMNS, UNITS, estimate_columns, estimate_name
+from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS, UNITS, estimate_columns, estimate_name
 from wordprob.tables.stimulus_table import StimulusTable
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 SHAPES = ("long", "wide")
 
-SAME_FOR_ALL_MODELS = ("text_id", "word_id", "word", "start", "end", "n_words", "n_characters", "n_bytes")
+SAME_FOR_ALL_MODELS = ("text_id", "word_id", "word", "region", "start", "end", "n_words", "n_characters", "n_bytes")
 """Columns that do not depend on the model; the wide shape has them once."""
 
 NOT_ON_TEXT_ROWS = ("text_id", "conservation")
@@ -81,8 +82,9 @@ def expected_columns(
     """Return the columns that will be added, as far as they are known before scoring."""
     estimates = [estimate_name(name) for name in estimators]
     if stimuli.rows_are_words:
-        n_words = ["n_words"] if stimuli.sum_by is not None else []
-        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words])
+        n_words = ["n_words"] if stimuli.adds_up else []
+        region = ["region"] if stimuli.layout.spans is not None else []
+        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words, *region])
     if extras:
         raise OptionError(
             f"{' and '.join(extras)} belong to words, and this table has a text on each row; use `per_word`."
@@ -101,7 +103,7 @@ def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[st
     if not stimuli.prefix:
         if stimuli.numbers_texts():
             present.add("text_id")
-        if stimuli.sum_by is None and stimuli.numbers_words():
+        if not stimuli.adds_up and stimuli.numbers_words():
             present.add("word_id")
     return [name for name in names if name not in present]
 
@@ -122,6 +124,10 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
     """
     if shape not in SHAPES:
         raise OptionError(f"no shape is called '{shape}'; use {' or '.join(SHAPES)}.")
+    if shape == "wide" and len({column_suffix(label) for label in labels}) < len(labels):
+        raise OptionError(
+            f"the columns of {' and '.join(labels)} would have the same names; use the long `shape`, or rename a model."
+        )
     own_columns = stimuli.own_columns()
     clashes = [name for name in final_names(names, labels, shape, stimuli.prefix) if name in own_columns]
     if clashes:
@@ -142,8 +148,56 @@ def final_names(names: Sequence[str], labels: Sequence[str], shape: str, prefix:
     if shape == "long":
         return [prefix + name for name in ("model", *names)]
     shared = [prefix + name for name in names if name in SAME_FOR_ALL_MODELS]
-    own = [f"{prefix}{name}_{label}" for label in labels for name in names if name not in SAME_FOR_ALL_MODELS]
-    return shared + own
+    own = [name for name in names if name not in SAME_FOR_ALL_MODELS]
+    return shared + [f"{prefix}{name}_{column_suffix(label)}" for label in labels for name in own]
+
+
+def column_suffix(label: str) -> str:
+    """Return what a model's columns end in: its name, with _ for what R would not take in the name of a column.
+
+    Examples
+    --------
+    >>> column_suffix("pythia-1.4b"), column_suffix("openai-community/gpt2")
+    ('pythia_1.4b', 'openai_community_gpt2')
+    """
+    return re.sub(r"[^\w.]+", "_", label)
+
+
+def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
+    """Return a scored table in the long shape, with a column ``model``; a table that is not wide as it is.
+
+    Parameters
+    ----------
+    frame
+        A table with the columns of several models side by side: ``surprisal_gpt2``, ``surprisal_naive_gpt2`` and so on.
+    labels
+        The names of the models, where they are known.
+    """
+    import pandas as pd
+
+    names = [str(name) for name in frame.columns]
+    naive = estimate_name("naive_")
+    suffixes = [name.removeprefix(naive) for name in names if name.startswith(naive)]
+    suffixes = [suffix for suffix in suffixes if {estimate_name(suffix), f"n_tokens_{suffix}"} <= set(names)]
+    if "surprisal" in names or not suffixes:
+        return frame
+    known = {column_suffix(label): label for label in labels}
+    own: dict[str, dict[str, str]] = {suffix: {} for suffix in suffixes}
+    for name in names:
+        suffix = max((suffix for suffix in suffixes if name.endswith(f"_{suffix}")), key=len, default=None)
+        if suffix is not None and _is_result(name.removesuffix(f"_{suffix}")):
+            own[suffix][name] = name.removesuffix(f"_{suffix}")
+    taken = {name for columns in own.values() for name in columns}
+    shared = frame[[name for name in frame.columns if name not in taken]]
+    parts = []
+    for suffix, columns in own.items():
+        part = pd.concat([shared, frame[list(columns)].rename(columns=columns)], axis=1)
+        parts.append(part.assign(model=known.get(suffix, suffix)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _is_result(name: str) -> bool:
+    return name in COLUMNS or name in TEXT_COLUMNS or name in EXTRAS or name.startswith(estimate_name(""))
 
 
 def combine(frames: Mapping[str, pd.DataFrame], shape: str, prefix: str) -> pd.DataFrame:

@@ -90,6 +90,12 @@ def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
     return frame
 
 
+def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
+    whole = [name for name, column in EXTRA_COLUMNS.items() if column.whole and name in words.columns]
+    return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
+
+
 # --- texts ---------------------------------------------------------------------------------------------------------
 
 

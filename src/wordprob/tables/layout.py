@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from wordprob.errors import AlignmentError, InputError, OptionError
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
+from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, is_blank, rows_of_texts
+from wordprob.tables.marks import UNSPACED, Span, find_target, read_marks
 
 TEXT_COLUMN_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
 WORD_COLUMN_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
-GROUP_COLUMN_NAMES = (
-    "participant", "subject", "subj", "list", "text_id", "item", "item_id", "condition", "cond", "sentence_id",
-    "sent_id", "sentence", "story", "passage", "trial",
-)  # fmt: skip
-"""Names, in any case, that show what a column holds when it is not specified. Of the last list all are used."""
+"""Names, in any case, that show what a column holds when it is not specified."""
+
 
 SPACE_VALUES = frozenset({"true", "t", "yes", "y", "1", "_", " "})
 NO_SPACE_VALUES = frozenset({"false", "f", "no", "n", "0", "spaceafter=no", ""})
@@ -41,6 +40,12 @@ class Layout:
         The positions of each text's rows.
     text_column, word_column, group_by, space_after
         The columns that this comes from.
+    spans
+        The regions of each text that are asked about, where the texts are on rows and not all of their words count.
+    target_column, marks
+        Where these come from: a column, or marks in the texts.
+    guessed
+        Which of these were not specified but told by the names of columns.
     """
 
     texts: list[str]
@@ -50,11 +55,20 @@ class Layout:
     word_column: str | None = None
     group_by: tuple[str, ...] = ()
     space_after: str | None = None
+    spans: list[list[Span]] | None = None
+    target_column: str | None = None
+    marks: str | None = None
+    guessed: tuple[str, ...] = ()
 
     @property
     def by_word(self) -> bool:
         """True if a row is a word."""
         return self.word_column is not None
+
+    def guesses(self) -> dict[str, str]:
+        """Return the options that were guessed, with their values as they would be specified."""
+        values = {**self.to_metadata(), "group_by": ",".join(self.group_by) or "none"}
+        return {name: values[name] for name in self.guessed}
 
     def to_metadata(self) -> dict[str, str]:
         """Return the columns that the texts come from, as the metadata has them."""
@@ -63,6 +77,9 @@ class Layout:
             "word_column": self.word_column or "",
             "group_by": ",".join(self.group_by),
             "space_after": self.space_after or "",
+            "target_column": self.target_column or "",
+            "marks": self.marks or "",
+            "guessed": ",".join(self.guessed),
         }
 
 
@@ -72,6 +89,7 @@ def lay_out(
     word_column: str | None = None,
     group_by: str | Sequence[str] | None = None,
     space_after: str | None = None,
+    sum_by: str | None = None,
 ) -> Layout:
     """Find the texts of a table; columns that are not specified are told by their names.
 
@@ -79,12 +97,16 @@ def lay_out(
     ----------
     sheet
         The table.
-    text_column, word_column, group_by, space_after
+    text_column, word_column, group_by, space_after, sum_by
         As for :func:`wordprob.score_table`.
     """
     groups = parse_columns(sheet, group_by)
+    guessed: list[str] = []
     if text_column is None and word_column is None:
         text_column, word_column = _detect_columns(sheet)
+        guessed = [
+            name for name, found in (("text_column", text_column), ("word_column", word_column)) if found is not None
+        ]
     used_columns = (text_column, word_column, *(groups or ()), space_after)
     sheet.require(*(name for name in used_columns if name is not None))
     if word_column is None:
@@ -92,12 +114,14 @@ def lay_out(
             raise OptionError(
                 "`group_by` and `space_after` are for a word on each row; name that column with `word_column`."
             )
-        return _texts_on_rows(sheet, str(text_column))
+        return replace(_texts_on_rows(sheet, str(text_column)), guessed=tuple(guessed))
     if text_column is not None and space_after is not None:
         raise OptionError("`text_column` says how the words are spaced already; leave `space_after` out.")
     if groups is None:
-        groups = _detect_groups(sheet, word_column, text_column)
-    return _words_on_rows(sheet, text_column, word_column, groups, space_after)
+        groups = _detect_groups(sheet, word_column, text_column, (space_after, sum_by))
+        guessed.append("group_by")
+    layout = _words_on_rows(sheet, text_column, word_column, groups, space_after)
+    return replace(layout, guessed=tuple(guessed))
 
 
 def _texts_on_rows(sheet: Sheet, text_column: str) -> Layout:
@@ -108,7 +132,7 @@ def _texts_on_rows(sheet: Sheet, text_column: str) -> Layout:
 def _words_on_rows(
     sheet: Sheet, text_column: str | None, word_column: str, groups: tuple[str, ...], space_after: str | None
 ) -> Layout:
-    rows = _rows_of_texts(sheet, groups)
+    rows = rows_of_texts(sheet, groups)
     cells = [cell.strip() for cell in _strings(sheet, word_column)]
     words = [[cells[row] for row in rows_of_text] for rows_of_text in rows]
     if text_column is None:
@@ -121,16 +145,13 @@ def _words_on_rows(
 # --- which columns -------------------------------------------------------------------------------------------------
 
 
-def _columns_called(sheet: Sheet, names: Iterable[str]) -> list[str]:
-    """Return the columns that have one of these names, in any case, in the order of the names."""
-    by_name = {name.strip().lower(): name for name in reversed(sheet.columns)}
-    return [by_name[name] for name in names if name in by_name]
-
-
 def _detect_columns(sheet: Sheet) -> tuple[str | None, str | None]:
-    """Return the column of texts and that of words, told by their names; one of them may be None."""
-    text_columns = _columns_called(sheet, TEXT_COLUMN_NAMES)
-    word_columns = _columns_called(sheet, WORD_COLUMN_NAMES)
+    """Return the column of texts and that of words, told by their names; one of them may be None.
+
+    A column of numbers, such as the number of a sentence, is neither.
+    """
+    text_columns = [name for name in columns_called(sheet, TEXT_COLUMN_NAMES) if not _holds_numbers(sheet, name)]
+    word_columns = [name for name in columns_called(sheet, WORD_COLUMN_NAMES) if not _holds_numbers(sheet, name)]
     if not text_columns and not word_columns:
         raise InputError(
             f"cannot tell which column of {sheet.name} holds the texts or words. It has: {', '.join(sheet.columns)}. "
@@ -140,44 +161,90 @@ def _detect_columns(sheet: Sheet) -> tuple[str | None, str | None]:
         first_text = str(sheet.cells(text_columns[0])[0]).lstrip()
         first_word = str(sheet.cells(word_columns[0])[0]).strip()
         if not first_text.startswith(first_word):
-            return None, word_columns[0]  # a column such as 'sentence' may hold a number
-    return (text_columns[0] if text_columns else None), (word_columns[0] if word_columns else None)
+            return None, word_columns[0]  # a column such as 'sentence' may hold a code
+        return text_columns[0], word_columns[0]
+    if word_columns:
+        return None, word_columns[0]
+    _check_holds_texts(sheet, text_columns[0])
+    return text_columns[0], None
 
 
-def _detect_groups(sheet: Sheet, word_column: str, text_column: str | None) -> tuple[str, ...]:
-    """Return the columns whose names show that they tell texts apart."""
-    groups = []
-    for name in _columns_called(sheet, GROUP_COLUMN_NAMES):
-        empty = all(_is_blank(value) for value in sheet.cells(name))
-        if name not in (word_column, text_column) and not empty:
-            groups.append(name)
-    if text_column is not None:
-        groups.append(text_column)
-    if not groups or len(_rows_of_texts(sheet, groups)) == len(sheet) > 1:
-        others = [name for name in sheet.columns if name != word_column]
-        example = ",".join(others[:2]) or "item"
-        raise InputError(
-            f"which rows of {sheet.name} make a text? Specify `group_by`, for example '{example}' "
-            f"(columns: {', '.join(sheet.columns)}); with 'none' the table is one text."
-        )
-    return tuple(groups)
+def _holds_numbers(sheet: Sheet, column: str) -> bool:
+    """Return True if a column holds whole numbers and nothing else."""
+    cells = [str(value).strip() for value in sheet.cells(column) if not is_blank(value)]
+    return bool(cells) and all(cell.isdecimal() for cell in cells)
+
+
+def _check_holds_texts(sheet: Sheet, column: str) -> None:
+    """Raise if each of several rows has a single word in a column that was taken for one of texts."""
+    cells = [value.strip() for value in sheet.cells(column) if isinstance(value, str) and value.strip()]
+    if len(cells) < 2 or any(len(cell.split()) > 1 or UNSPACED.search(cell) for cell in cells):
+        return
+    raise InputError(
+        f"{sheet.name}: column '{column}' holds one word on every row. If these words make texts, specify "
+        f"`word_column` '{column}' and, with `group_by`, the columns that tell texts apart; if each is a text of its "
+        f"own, `text_column` '{column}'."
+    )
+
+
+def _detect_groups(
+    sheet: Sheet, word_column: str, text_column: str | None, other_columns: Iterable[str | None]
+) -> tuple[str, ...]:
+    """Return the columns that tell texts apart, guessed from their names and checked against the data."""
+    if text_column is None:
+        return Grouping(sheet, word_column, other_columns).guess()
+    # The words are looked up in their text, so that a wrong guess does not go unnoticed.
+    named = columns_called(sheet, GROUP_COLUMN_NAMES)
+    filled = [name for name in named if not all(is_blank(value) for value in sheet.cells(name))]
+    return (*(name for name in filled if name not in (word_column, text_column)), text_column)
+
+
+def with_target(layout: Layout, sheet: Sheet, target_column: str) -> Layout:
+    """Return the layout of texts on rows of which only a target counts: the words that a column names.
+
+    A row without a target stays, and has no value.
+    """
+    sheet.require(target_column)
+    spans = []
+    for row, (text, target) in enumerate(zip(layout.texts, sheet.cells(target_column), strict=True)):
+        spans.append([] if is_blank(target) else [find_target(text, str(target), sheet.place(row))])
+    if not any(spans):
+        raise InputError(f"{sheet.name}: column '{target_column}' names no target on any row.")
+    return replace(layout, spans=spans, target_column=target_column)
+
+
+def with_marks(layout: Layout, marks: str, names: Sequence[str], places: Callable[[int], str]) -> Layout:
+    """Return the layout of texts on rows whose regions are marked in them; the marks are no longer in the texts.
+
+    Parameters
+    ----------
+    layout
+        The texts with marks.
+    marks, names
+        As for :func:`wordprob.tables.marks.read_marks`.
+    places
+        A function that returns where a text is, for messages.
+    """
+    read = [read_marks(text, marks, names if text.strip() else (), places(n)) for n, text in enumerate(layout.texts)]
+    spans = [regions for _, regions in read]
+    if not any(spans):
+        raise InputError(f"no text has a region marked with {marks}; an example: 'The puppet *fell* down.'")
+    return replace(layout, texts=[text for text, _ in read], spans=spans, marks=marks)
 
 
 def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """Return column names from a list, or from a string with commas between them; 'none' is the empty list."""
     if columns is None:
         return None
-    if not isinstance(columns, str):
+    if isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns):
         return tuple(columns)
+    if not isinstance(columns, str):
+        raise OptionError(f"`group_by` is {columns!r}; it must be the name of a column, or a list of names.")
     if columns in sheet.columns:
         return (columns,)
     if columns == "none":
         return ()
     return tuple(name.strip() for name in columns.split(",") if name.strip())
-
-
-def _is_blank(value: object) -> bool:
-    return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
 # --- texts ---------------------------------------------------------------------------------------------------------
@@ -189,7 +256,7 @@ def _strings(sheet: Sheet, column: str, blank: str | None = None) -> list[str]:
 
 
 def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) -> str:
-    if _is_blank(value):
+    if is_blank(value):
         if blank is not None:
             return blank
         raise InputError(f"{sheet.place(row)}: no word in column '{column}'. Fill the cell, or take the row out.")
@@ -201,37 +268,6 @@ def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) 
         f"{sheet.place(row)}: column '{column}' holds {value!r}, which is no text. Store the column as text, written "
         "as people read it."
     )
-
-
-def _rows_of_texts(sheet: Sheet, groups: Sequence[str]) -> list[list[int]]:
-    """Return the rows of each text: consecutive rows with the same values in ``groups``."""
-    columns = [sheet.cells(name) for name in groups]
-    for name, cells in zip(groups, columns, strict=True):
-        _check_filled(sheet, name, cells)
-    keys: list[tuple[Any, ...]] = list(zip(*columns, strict=True)) if columns else [()] * len(sheet)
-    texts = [list(rows) for _, rows in groupby(range(len(sheet)), key=keys.__getitem__)]
-    earlier: dict[tuple[Any, ...], list[int]] = {}
-    for rows in texts:
-        key = keys[rows[0]]
-        if key in earlier:
-            values = ", ".join(f"{name} = {value}" for name, value in zip(groups, key, strict=True))
-            raise InputError(
-                f"{sheet.place(rows[0])}: {values} comes again, after other rows; its words before end at "
-                f"{sheet.place(earlier[key][-1]).removeprefix(sheet.name + ', ')}. If these are different texts, add "
-                "the column that tells them apart to `group_by` (a participant, say); if it is one text, sort the rows."
-            )
-        earlier[key] = rows
-    return texts
-
-
-def _check_filled(sheet: Sheet, column: str, cells: Sequence[Any]) -> None:
-    """Raise at the first row that has no value in a column of groups."""
-    for row, value in enumerate(cells):
-        if _is_blank(value):
-            raise InputError(
-                f"{sheet.place(row)}: no value in '{column}', so its text is not known. Fill the cell on every row "
-                "(merged cells hold a value in the first row only)."
-            )
 
 
 def _join_words(

@@ -17,6 +17,43 @@ PARQUET_KEY = b"wordprob"
 """The entry of a Parquet file's own metadata that holds ours, as JSON."""
 
 
+METADATA: dict[str, str] = {
+    "model": "the model's name",
+    "source": "where the model comes from: its id on the hub, the package, the name of its directory or file",
+    "revision": "the commit on the hub, or the version of the package",
+    "path": "where a model of your own was",
+    "fingerprint": "a hash of its files, for a model that is not from the hub",
+    "models": "the same of each model, where there are several",
+    "tokenizer": "a fingerprint of the vocabulary",
+    "words": "what a word is",
+    "unit": "the unit of surprisals",
+    "input": "the table or file that was scored",
+    "guessed": "what was told by the names of columns",
+}
+"""What the metadata of a table say about where its numbers come from; there is more."""
+
+
+def table_metadata(
+    of_models: Mapping[str, Mapping[str, Any]], source: str, layout: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the metadata of a user's table: what its models have in common, each of them, and the table itself.
+
+    Parameters
+    ----------
+    of_models
+        The metadata of each model's scores, by the model's name.
+    source
+        The table that was scored.
+    layout
+        Which columns hold what.
+    """
+    first, *others = of_models.values()
+    combined = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    if others:
+        combined |= {"model": ", ".join(of_models), "models": {name: dict(own) for name, own in of_models.items()}}
+    return {**combined, "input": source, **layout}
+
+
 def parquet_entry(metadata: Mapping[str, Any]) -> dict[bytes, bytes]:
     """Return metadata as an entry of a Parquet schema's metadata."""
     return {PARQUET_KEY: json.dumps(dict(metadata), ensure_ascii=False).encode("utf-8")}

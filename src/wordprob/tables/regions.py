@@ -10,6 +10,7 @@ import numpy as np
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.layout import Layout
+from wordprob.tables.marks import Span
 from wordprob.tables.schema import estimate_columns
 
 if TYPE_CHECKING:
@@ -65,6 +66,70 @@ def add_up(words: pd.DataFrame, texts: list[str], regions: list[list[int]]) -> p
     table["note"] = _notes(words, regions)
     table.insert(list(table.columns).index("word") + 1, "n_words", [len(rows) for rows in regions])
     return table
+
+
+def add_up_spans(words: pd.DataFrame, texts: list[str], spans: list[list[Span]]) -> pd.DataFrame:
+    """Return a row for each region of each text, and one without values for a text that has none.
+
+    A region is made of whole words: those that it has a character of.
+    """
+    rows_of_spans = word_rows(words, spans)
+    found = [rows for rows in rows_of_spans if rows]
+    table = add_up(words, texts, found)
+    # The position of each region's row in that table; -1 gives a row of missing values.
+    positions = np.cumsum([bool(rows) for rows in rows_of_spans]) - 1
+    positions = np.where([bool(rows) for rows in rows_of_spans], positions, -1)
+    whole = table.reindex(positions).reset_index(drop=True)
+    named = [(number, span) for number, of_text in enumerate(spans) for span in _or_none(of_text)]
+    whole["text_id"] = [number for number, _ in named]
+    whole.insert(list(whole.columns).index("word"), "region", ["" if span is None else span.name for _, span in named])
+    for name in ("word", "note"):
+        whole[name] = whole[name].fillna("")
+    for name in ("word_id", "start", "end", "n_words", "n_tokens", "context_tokens"):
+        whole[name] = whole[name].astype("Int64") if whole[name].isna().any() else whole[name].astype("int64")
+    notes = zip(whole["note"].tolist(), whole["word"].tolist(), named, strict=True)
+    whole["note"] = [_span_note(note, word, span, texts[number]) for note, word, (number, span) in notes]
+    return whole
+
+
+def word_rows(words: pd.DataFrame, spans: list[list[Span]]) -> list[list[int]]:
+    """Return the rows of the words of each region; an empty list for a text that has no region."""
+    by_text: dict[int, list[tuple[int, int, int]]] = {}
+    columns = zip(words["text_id"].tolist(), words["start"].tolist(), words["end"].tolist(), strict=True)
+    for row, (text, start, end) in enumerate(columns):
+        by_text.setdefault(text, []).append((row, start, end))
+    rows_of_spans: list[list[int]] = []
+    for number, of_text in enumerate(spans):
+        words_of_text = by_text.get(number, [])
+        for span in of_text:
+            rows_of_spans.append([row for row, start, end in words_of_text if start < span.end and end > span.start])
+        if not of_text:
+            rows_of_spans.append([])
+    return rows_of_spans
+
+
+def region_names(words: pd.DataFrame, spans: list[list[Span]]) -> list[str]:
+    """Return for each word the name of its region; an empty string outside all regions."""
+    names = [""] * len(words)
+    labels = [span.name if span is not None else "" for of_text in spans for span in _or_none(of_text)]
+    for label, rows in zip(labels, word_rows(words, spans), strict=True):
+        for row in rows:
+            names[row] = label
+    return names
+
+
+def _or_none(spans: list[Span]) -> list[Span | None]:
+    """Return the regions of a text, or one that is None where it has none."""
+    return list(spans) or [None]
+
+
+def _span_note(note: str, word: str, span: Span | None, text: str) -> str:
+    """Return the note of a region, which also says where its words are more than was asked for."""
+    if span is None:
+        return "no region on this row" if text.strip() else "no words"
+    asked = text[span.start : span.end]
+    longer = f"asked for '{asked}', scored as '{word}'" if word != asked else ""
+    return "; ".join(filter(None, [note, longer]))
 
 
 def _notes(words: pd.DataFrame, regions: list[list[int]]) -> list[str]:

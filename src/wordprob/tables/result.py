@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordprob.errors import InputError
+from wordprob.errors import InputError, counted
 from wordprob.tables import formats
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.files import check_output, format_of, has_sidecar, write_whole
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.jsonlines import records
-from wordprob.tables.frames import build_frames
+from wordprob.tables.frames import build_frames, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
 
@@ -60,7 +60,7 @@ class WordTable:
         metadata: Mapping[str, Any],
         extended: ExtendedSheet | None = None,
     ) -> None:
-        self._words = words
+        self._words = with_whole_numbers(words)
         self._texts = texts
         self._extended = extended
         self.metadata = dict(metadata)
@@ -106,8 +106,8 @@ class WordTable:
         return len(self._words)
 
     def __repr__(self) -> str:
-        rows = "" if self._extended is None else f"{len(self._extended)} rows, "
-        size = f"{rows}{len(self)} words of {len(self._texts)} texts"
+        rows = "" if self._extended is None else f"{counted(len(self._extended), 'row')}, "
+        size = f"{rows}{counted(len(self), 'word')} of {counted(len(self._texts), 'text')}"
         return f"<WordTable: {size}, {self.unit}, {self.metadata.get('model')}>"
 
     def to_pandas(self) -> pd.DataFrame:

@@ -45,6 +45,8 @@ class Column:
     statistics
         Names of statistics, from :data:`wordprob.models.protocol.STATISTICS`, that the model has to compute where each
         word begins. The function finds them in ``batch.statistics``.
+    whole
+        True if the values are whole numbers, though one may be missing.
     """
 
     name: str
@@ -52,11 +54,12 @@ class Column:
     values: Callable[[BatchScores], Any]
     in_units: bool = False
     statistics: tuple[str, ...] = ()
+    whole: bool = False
 
 
-def _statistic(name: str, description: str, in_units: bool = False) -> Column:
+def _statistic(name: str, description: str, in_units: bool = False, whole: bool = False) -> Column:
     """Return a column that holds a statistic of the same name."""
-    return Column(name, description, lambda batch: batch.statistics[name], in_units, (name,))
+    return Column(name, description, lambda batch: batch.statistics[name], in_units, (name,), whole)
 
 
 WORD_COLUMNS: tuple[Column, ...] = (
@@ -120,7 +123,7 @@ EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
 """The further columns, and what each says."""
 
 register_column(_statistic("entropy", "entropy of the next token where the word begins", in_units=True))
-register_column(_statistic("rank", "rank of the word's first token there: 1 is the likeliest"))
+register_column(_statistic("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
 
 TEXT_COLUMNS: dict[str, str] = {
     "text_id": "which text",

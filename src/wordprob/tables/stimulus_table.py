@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.core.arrays import Ints
+from wordprob.errors import counted
 from wordprob.tables import regions
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
+from wordprob.tables.grouping import Grouping
 from wordprob.tables.layout import Layout
 
 if TYPE_CHECKING:
@@ -49,7 +51,12 @@ class StimulusTable:
     @property
     def rows_are_words(self) -> bool:
         """True if each row of the result is a word or a region, rather than a text."""
-        return self.sum_by is not None or self.layout.by_word or self.per_word
+        return self.adds_up or self.layout.by_word or self.per_word
+
+    @property
+    def adds_up(self) -> bool:
+        """True if each row of the result is a region, whose words are added up."""
+        return self.sum_by is not None or (self.layout.spans is not None and not self.per_word)
 
     def regions(self) -> list[list[int]]:
         """Return the rows of each region."""
@@ -73,6 +80,8 @@ class StimulusTable:
             first_rows = np.array([rows[0] for rows in self.regions()], dtype=np.int64)
             return self.sheet.select(first_rows, self.own_columns()), np.arange(len(first_rows))
         positions = np.arange(len(self.sheet))
+        if self.adds_up:
+            return self.sheet, np.repeat(positions, [max(len(spans), 1) for spans in self.layout.spans or ()])
         if self.per_word and not self.layout.by_word:
             positions = np.repeat(positions, texts["n_words"].to_numpy(dtype=np.int64))
         return self.sheet, positions
@@ -101,9 +110,9 @@ class StimulusTable:
     def describe(self) -> str:
         """Return a line about what was found in the table; empty for plain texts."""
         layout = self.layout
-        n_texts = len(layout.texts)
+        texts = counted(len(layout.texts), "text")
         if not layout.by_word:
-            return f"{self.sheet.name}: {n_texts} texts in '{layout.text_column}'" if layout.text_column else ""
+            return f"{self.sheet.name}: {texts} in '{layout.text_column}'" if layout.text_column else ""
         if layout.text_column:
             spacing = f"as written in '{layout.text_column}'"
         elif layout.space_after:
@@ -111,11 +120,36 @@ class StimulusTable:
         else:
             spacing = "joined by spaces"
         groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
-        words = f"{len(self.sheet)} words in '{layout.word_column}'"
-        return f"{self.sheet.name}: {words}, {n_texts} texts {groups}, {spacing}"
+        words = f"{counted(len(self.sheet), 'word')} in '{layout.word_column}'"
+        return f"{self.sheet.name}: {words}, {texts} {groups}, {spacing}"
+
+    def guesses(self) -> str:
+        """Return the same line with what was guessed, and how to specify it; empty if nothing was."""
+        guessed = self.layout.guesses()
+        if not guessed:
+            return ""
+        options = " ".join(f"`{name}` {value}" for name, value in guessed.items())
+        return f"{self.describe()}; guessed from the names of columns: {options}"
 
     def warnings(self) -> list[str]:
-        """Return what may not be intended: punctuation on rows of its own, with spaces before it."""
+        """Return what may not be intended: a text that repeats itself, punctuation on rows of its own."""
+        return [*self._repetition(), *self._punctuation()]
+
+    def _repetition(self) -> list[str]:
+        """Return a warning if a text of the specified groups looks like several."""
+        layout = self.layout
+        if not layout.by_word or layout.text_column or "group_by" in layout.guessed:
+            return []
+        grouping = Grouping(self.sheet, str(layout.word_column), (layout.space_after, self.sum_by))
+        found = grouping.repetition(layout.group_by)
+        if found is None:
+            return []
+        text = f"the rows with the same {' and '.join(layout.group_by)}" if layout.group_by else "the rows"
+        question = f"If {text} are several texts, add the column that tells them apart to `group_by`."
+        return [f"{self.sheet.place(found.row)}: {found.finding}. {question}"]
+
+    def _punctuation(self) -> list[str]:
+        """Return a warning if punctuation is on rows of its own, with spaces before it."""
         layout = self.layout
         if not layout.by_word or layout.space_after or layout.text_column:
             return []
@@ -126,8 +160,9 @@ class StimulusTable:
                     punctuation.append(row)
         if not punctuation:
             return []
+        rows_hold = "1 row holds" if len(punctuation) == 1 else f"{len(punctuation)} rows hold"
+        them = "it" if len(punctuation) == 1 else "them"
         return [
-            f"{len(punctuation)} rows hold punctuation alone (the first: {self.sheet.place(punctuation[0])}) and are "
-            "scored with a space before them. If people read it without one, say so in a column and name it with "
-            "`space_after`."
+            f"{rows_hold} punctuation alone (the first: {self.sheet.place(punctuation[0])}), scored with a space "
+            f"before {them}. If people read it without one, say so in a column and name it with `space_after`."
         ]

@@ -11,6 +11,7 @@ from typing import Any
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path
+from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import (
     HFTokenizer,
@@ -44,14 +45,14 @@ MASKED_MODEL_TYPES = (
 def load(source: str, options: ModelOptions) -> HFModel:
     """Load a causal model from a hub id or a directory."""
     device = pick_device(options.device)
-    network = load_network(source, options, device)
-    with quiet():
+    with cache_alone_if_out_of_reach(source), quiet():
+        network = load_network(source, options, device)
         tokenizer = read_tokenizer(
             source, options.bos, end_ids(network), options.revision, trust_remote_code=options.trust_remote_code
         )
     directory = Path(source)
     origin = directory.name if directory.is_dir() else source
-    revision = options.revision or getattr(network.config, "_commit_hash", None) or ""
+    revision = getattr(network.config, "_commit_hash", None) or options.revision or ""
     metadata = model_metadata(
         network, origin if directory.is_dir() else options.model, origin, revision, options.compile
     )
@@ -60,7 +61,7 @@ def load(source: str, options: ModelOptions) -> HFModel:
 
 def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
     """Load the tokenizer of a model from a hub id or a directory."""
-    with quiet():
+    with cache_alone_if_out_of_reach(source), quiet():
         return read_tokenizer(
             source,
             options.bos,

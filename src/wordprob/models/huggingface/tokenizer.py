@@ -200,8 +200,8 @@ def exclude_imports_from_garbage_collection() -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its class where it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Return the first line of an error's message without its full stop, or its class where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def interruptible(function: Callable[[], Result]) -> Result:
