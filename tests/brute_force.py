@@ -121,7 +121,7 @@ def kind(character: str) -> str:
 _FIRST_OF: dict[tuple[str, bool], str] = {}
 
 
-@lru_cache(maxsize=None)
+@cache
 def possible_kinds(data: bytes) -> frozenset[str]:
     """Return a character of every kind that a cut-off character can become."""
     size = 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4

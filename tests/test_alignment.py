@@ -45,7 +45,7 @@ def test_joined_newlines_belong_to_the_word_before(tokenizer_of):
 
 def test_a_boundary_inside_a_token(tokenizer_of):
     cuts, spelled = aligned(tokenizer_of("gpt2"), 'He said "no." Yes', words.Punctuation())
-    assert spelled[4:6] == [['."'], []]
+    assert spelled[4:6] == [[], ['."']]
     assert cuts[4] is Cut.MID_TOKEN
 
 

@@ -61,7 +61,8 @@ def test_the_context_is_run_once(load_shared, monkeypatch):
 def test_words_of_continuations_may_be_given(load_shared, name):
     scorer = load_shared(name)
     by_rule = scorer.score_continuations(CONTEXT, ["can't.", "said no"], "punctuation").to_pandas()
-    given = scorer.score_continuations(CONTEXT, ["can't.", "said no"], [["can", "'t", "."], ["said", "no"]]).to_pandas()
+    lists = [["can", "'t", "."], ["said", "no"]]
+    given = scorer.score_continuations(CONTEXT, ["can't.", "said no"], lists, boundary="punctuation").to_pandas()
     assert given["word"].tolist() == by_rule["word"].tolist()
     assert given["start"].tolist() == by_rule["start"].tolist()
     assert np.allclose(given["surprisal"], by_rule["surprisal"], atol=1e-3)

@@ -67,13 +67,14 @@ def test_a_no_break_space_in_two_byte_tokens_is_a_boundary(load_shared):
     assert frame["before"][1] == frame["after"][0]
 
 
-def test_a_token_across_words_is_missing_with_a_reason(load_shared):
-    frame = load_shared("fiction-bow").score('"Yes," he said. "No." And', "punctuation").to_pandas()
-    crossed = frame[frame["note"].str.contains("a token crosses")]
-    assert set(crossed["word"]) >= {".", '"'}
-    assert crossed["surprisal"].isna().all()
-    assert crossed["surprisal_naive"].isna().all()
-    assert frame.loc[frame["word"] == "And", "surprisal"].notna().all(), "words beyond it have their values"
+def test_words_that_share_a_token_have_values(load_shared):
+    """The token stands with the word in which it ends."""
+    table = load_shared("fiction-bow").score('"Yes," he said. "No." And', "punctuation")
+    frame = table.to_pandas()
+    assert (frame["n_tokens"] == 0).any()
+    assert frame["surprisal"].gt(0).all()
+    assert frame["surprisal_naive"].notna().all()
+    assert table.texts()["conservation"].abs().max() < 1e-9
 
 
 def test_given_words(load_shared):
@@ -91,10 +92,30 @@ def test_given_words(load_shared):
         scorer.score([text, text], words=[["She"]])
 
 
-def test_words_that_no_rule_ends_have_a_naive_value_only(load_shared):
-    frame = load_shared("stories15M").score("the jumpily", words=["the", "jump", "ily"]).to_pandas()
-    assert frame["surprisal"].isna().tolist() == [False, True, True]
-    assert frame["surprisal_naive"].notna().all()
+def test_words_that_no_rule_ends_are_scored_as_spans(load_shared):
+    scorer = load_shared("stories15M")
+    frame = scorer.score("the jumpily", words=["the", "jump", "ily"]).to_pandas()
+    assert frame["surprisal"].notna().all()
+    assert frame["note"].str.contains("ends by no rule").tolist() == [False, True, False]
+    whole = scorer.score("the jumpily", words=["the", "jumpily"], boundary="punctuation").to_pandas()
+    assert frame["surprisal"][1:].sum() == pytest.approx(whole["surprisal"][1], abs=1e-6)
+
+
+def test_stretches_of_a_text(load_shared):
+    """What lies between the stretches is context."""
+    scorer = load_shared("stories15M")
+    text = "She saw the big cat today."
+    frame = scorer.score(text, words=[(8, 11), (16, 19)], boundary="none").to_pandas()
+    assert frame["word"].tolist() == ["the", "cat"]
+    every = scorer.score(text, boundary="none").to_pandas().set_index("word")
+    assert frame["surprisal"].tolist() == pytest.approx(every.loc[["the", "cat"], "surprisal"].tolist(), abs=1e-5)
+    for wrong, message in (
+        ([(4, 99)], "is no stretch"),
+        ([(4, 7), (5, 9)], "give them in order"),
+        ([(3, 3)], "starts"),
+    ):
+        with pytest.raises(InputError, match=message):
+            scorer.score(text, words=wrong)
 
 
 def test_a_multi_word_item_in_a_list_is_one_word(load_shared):
@@ -173,10 +194,12 @@ def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_sh
         assert abs(frame["rank"][k] - (1 + np.sum(logs > logs[ids[first]]))) <= near
 
 
-def test_entropy_is_missing_where_the_word_is(load_shared):
+def test_entropy_is_missing_inside_a_token(load_shared):
     frame = load_shared("fiction-bow").score('"No." And', "punctuation", extras=["entropy", "rank"]).to_pandas()
-    assert (frame["entropy"].isna() == frame["surprisal_naive"].isna()).all()
-    assert frame["rank"].isna().any()
+    inside = frame["note"].str.contains("begins inside a token")
+    assert inside.any()
+    assert (frame["entropy"].isna() == inside).all()
+    assert (frame["rank"].isna() == inside).all()
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import pytest
 from conftest import MODELS, TOKENIZERS
 from wordprob.core import words
 from wordprob.core.atoms import TokenLabeller, atoms_of
+from wordprob.core.characters import END, UNREACHABLE
+from wordprob.core.pattern_words import Regex
 from wordprob.core.vocabulary import build_vocabulary, byte_spans, convention_of
-from wordprob.core.words import END, UNREACHABLE
 
 SAMPLE = (
     "She saw the mark. It's the marker's?  Two  spaces,\ttab,\nnewline, 12,345.67 (2024) – “quoted” ‘text’… "
@@ -97,7 +98,7 @@ def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
 @pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
 def test_atoms_partition_the_vocabulary(tokenizer_of, name):
     found = tokenizer_of(name).vocabulary
-    for rule in (words.Whitespace(), words.Punctuation(), words.Regex(r"[\w']+")):
+    for rule in (words.Whitespace(), words.Punctuation(), Regex(r"[\w']+")):
         atoms = atoms_of(found, rule, found.size + 64)
         sizes = atoms.sizes()
         assert sum(sizes.values()) == len(atoms.atom_of_token) == found.size + 64
@@ -116,13 +117,24 @@ def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
         assert atoms.labels[atoms.atom_of_token[first]] == "space", repr(gap)
 
 
-def test_a_cut_off_character_goes_by_what_it_most_often_becomes():
-    label = TokenLabeller(words.Punctuation()).label
-    assert label(b"\xe2\x80") == "punctuation"  # dashes and quotes
-    assert label(b"\xe4\xb8") == "letter"  # Chinese
-    assert label(b"\xf0\x9f\x98") == "punctuation"  # emoji
-    assert label(b"\x99s") == "continues"  # the inside of a character
-    assert TokenLabeller(words.Whitespace()).label(b"\xe2\x80") != "space"
+def test_a_cut_off_character_has_the_labels_that_it_can_become():
+    labeller = TokenLabeller(words.Punctuation())
+    assert labeller.label(b"\xe4\xb8") == "letter"  # Chinese
+    assert labeller.label(b"\xf0\x9f\x98") == "punctuation"  # emoji
+    assert labeller.label(b"\x99s") == "inner bytes"  # the inside of a character
+    dashes = labeller.possible[labeller.label(b"\xe2\x80")]  # dashes, quotation marks, spaces
+    assert {"punctuation", "space", "open", "apostrophe"} <= dashes.labels
+    assert dashes.usual == "punctuation"
+    assert labeller.possible[labeller.label(b"\xc2")].usual == "punctuation", "control characters are not in use"
+
+
+def test_a_cut_off_character_ends_a_word_for_certain_only_if_all_it_can_become_do(tokenizer_of):
+    atoms = atoms_of(tokenizer_of("smollm2").vocabulary, words.Punctuation())
+    ending = frozenset({"punctuation", "open", "apostrophe", "space", END})
+    ambiguous = atoms.ambiguous(ending)
+    assert ambiguous
+    assert all("letter" in label or "continues" in label for label in ambiguous)
+    assert not atoms.ambiguous(frozenset(atoms.all_labels)), "everything ends it"
 
 
 def test_a_partition_is_made_once(tokenizer_of):
@@ -198,4 +210,4 @@ def test_wordpiece_begins_words_without_a_mark():
     label = {p: atoms.labels[k] for p, k in zip(pieces, atoms.atom_of_token, strict=True)}
     assert label["mark"] == label["("] == "space"
     assert label["##er"] == "letter"
-    assert label["."] == "full stop"
+    assert label["."] == "punctuation"

@@ -10,23 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordprob.core.text import Document, TextBatch
-from wordprob.core.words import (
-    CACHED_DEFINITIONS,
+from wordprob.core.characters import (
     CHARACTER_CLASSES,
     CONTINUES,
     END,
     SPACE,
-    CharacterClassDefinition,
-    Punctuation,
-    Regex,
-    Whitespace,
     character_class,
+    is_white_space,
+    usually_spaced,
+)
+from wordprob.core.pattern_words import Regex
+from wordprob.core.text import Document, TextBatch
+from wordprob.core.words import (
+    CACHED_DEFINITIONS,
+    CharacterClassDefinition,
+    Characters,
+    Punctuation,
+    Segmenter,
+    Whitespace,
     define,
     locate,
     register_definition,
     rule_for,
-    usually_spaced,
 )
 from wordprob.errors import AlignmentError, OptionError
 
@@ -68,10 +73,12 @@ def test_all_white_space_separates(gap):
         assert texts_of(rule, f"Hello{gap}world") == ["Hello", "world"]
 
 
-def test_python_and_the_pattern_agree_on_white_space():
+def test_white_space_is_what_unicode_says():
+    """Python counts four control characters more."""
     for point in range(sys.maxunicode + 1):
         char = chr(point)
-        assert bool(Whitespace().segment(char)) != char.isspace(), hex(point)
+        assert bool(Whitespace().segment(char)) != is_white_space(char), hex(point)
+        assert is_white_space(char) == (char.isspace() and not 0x1C <= point <= 0x1F), hex(point)
 
 
 @given(st.text())
@@ -81,7 +88,7 @@ def test_offsets_slice_the_word_out_and_nothing_overlaps(rule, text):
     assert all(text[w.start : w.end] == w.text and w.text for w in found)
     assert all(a.end <= b.start for a, b in pairwise(found))
     if not isinstance(rule, Regex):
-        assert "".join(w.text for w in found) == "".join(c for c in text if not c.isspace())
+        assert "".join(w.text for w in found) == "".join(c for c in text if not is_white_space(c))
 
 
 @given(st.text(alphabet="ab1 .,-'!?¿“”’\n\u0301é中", max_size=12))
@@ -138,7 +145,7 @@ def test_a_pattern_that_matches_the_empty_string_is_refused():
 
 
 def test_unknown_definition_lists_the_known():
-    with pytest.raises(OptionError, match="whitespace, punctuation, regex"):
+    with pytest.raises(OptionError, match="whitespace, punctuation, characters, regex"):
         define("whitspace")
 
 
@@ -231,3 +238,53 @@ def test_a_pattern_keeps_its_labels_in_another_process():
     copy = pickle.loads(pickle.dumps(rule))
     assert copy.boundaries("", "dog", labels) == rule.boundaries("", "dog", labels) != frozenset()
     assert [copy.label(opening) for opening in ("s", "'s", " a", ".", "\n")] == labels
+
+
+# --- words that end by no rule ----------------------------------------------------------------------------------------
+
+
+def test_characters_keep_their_marks():
+    assert texts_of(Characters(), "e\u0301 我喜") == ["e\u0301", "我", "喜"]
+    assert define("characters").name == "characters"
+    assert not define("characters").ends_by_rule
+
+
+def test_a_segmenter_gives_places():
+    halves = Segmenter("halves", lambda text: [text[:2], text[2:]])
+    assert [(w.text, w.start, w.end) for w in halves.segment("我喜 欢")] == [("我喜", 0, 2), ("欢", 3, 4)]
+    with pytest.raises(AlignmentError, match="which is not how it begins"):
+        Segmenter("upper", lambda text: [text.upper()]).segment("ab")
+
+
+# --- patterns that look ahead -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\w+[.?]?", r"m\w+|\S+", r"\w+$", r"\w+\s\w+", r"\w{1,3}", r"\w+(?:'\w+)?|[^\w\s]"]
+)
+@given(text=st.text("mark er.?'1\n", max_size=9))
+def test_a_pattern_never_decides_wrongly(pattern, text):
+    """What two characters decide holds in the whole text; where they do not, the rule says that one must read on."""
+    rule = define(f"regex:{pattern}")
+    found = {(word.start, word.end) for word in rule.segment(text)}
+    for end in range(1, len(text)):
+        so_far = rule.segment(text[:end])
+        earlier_hold = all((word.start, word.end) in found for word in so_far[:-1])
+        if so_far and so_far[-1].end == end and earlier_hold:
+            word = so_far[-1]
+            decided = rule.ends(text[: word.start], word.text, text[end : end + 2])
+            assert decided is None or decided == ((word.start, end) in found)
+
+
+def test_a_pattern_that_must_read_on():
+    rule = define(r"regex:mark(?:er)?|\w+")
+    assert rule.ends("", "mark", "e") is None
+    assert rule.ends("", "mark", "er") is False
+    assert rule.ends("", "mark", "ed") is True
+
+
+def test_patterns_that_cannot_be_used_are_refused():
+    with pytest.raises(OptionError, match="from right to left"):
+        define(r"regex:(?r)\w+")
+    with pytest.raises(OptionError, match="depends on more than the two characters after it"):
+        define(r"regex:\w+(?=.{4}z)|\S")

@@ -33,8 +33,8 @@ METACHARACTERS = r"\[](){}|*+?^$."
 SLOT = "□"
 """Where the character in question goes in a frame."""
 
-TRIAL_TEXTS = 150
-TRIAL_CHARACTERS = 8
+TRIAL_TEXTS = 200
+TRIAL_CHARACTERS = 10
 MAX_EXTENSIONS = 48
 
 
@@ -207,6 +207,8 @@ def _check_decisions(rule: Regex) -> None:
             so_far = rule.segment(text[:end])
             if not so_far or so_far[-1].end != end:
                 continue
+            if any((earlier.start, earlier.end) not in found for earlier in so_far[:-1]):
+                continue  # another word before it, so this is about other texts
             word = so_far[-1]
             decision = rule.ends(text[: word.start], word.text, text[end : end + OPENING_CHARACTERS])
             if decision is not None and decision != ((word.start, end) in found):

@@ -45,7 +45,7 @@ def windows(length: int, stops: Ints, max_text_tokens: int | None, min_context: 
         cut = _cut_before(low + max_text_tokens, stops, first + 1)
         covering.append(Window(low, first, cut - 1))
         first = cut
-        low = cut - context_size(max_text_tokens, min_context)
+        low = max(0, cut - context_size(max_text_tokens, min_context))
     covering.append(Window(low, first, length))
     return covering
 

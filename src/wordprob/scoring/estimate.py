@@ -15,6 +15,7 @@ MAX_SILENT_UNDECIDED_SHARE = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
 
 NO_END = "no end-of-text token"
+INSIDE_TOKEN = "begins inside a token: no entropy or rank of the next token there"
 PROBABILITY_ZERO = "probability zero"
 CONTEXT_PROBABILITY_ZERO = "what comes before it has probability zero"
 
@@ -81,6 +82,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
     with np.errstate(invalid="ignore"):  # what has no probability has no end either
         words_log_prob = words_part + log_closing - log_opening
         end = log_closing - end_part
+        token_log_prob = words_part + end_part - log_opening
     scored_texts = alignment.text_of_word[prepared.is_scored]
     counts = np.bincount(scored_texts, minlength=alignment.n_texts)
     offsets = cumulative_offsets(counts)
@@ -90,7 +92,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
         scored=segment_sums(has_value, offsets[:-1], offsets[1:]).astype(np.int64),
         surprisal=segment_sums(surprisal, offsets[:-1], offsets[1:]),
         tokens=alignment.token_offsets[1:] - first_token,
-        token_log_prob=words_part + end_part - log_opening,
+        token_log_prob=token_log_prob,
         words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
         end=end,
     )
@@ -111,6 +113,9 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
         if share > MAX_SILENT_UNDECIDED_SHARE:
             word = boundary - alignment.text_of_boundary(boundary) - 1
             prepared.add_note(word, f"for {share:.0%} of what may follow, the pattern would have to read on")
+    if prepared.settings.statistics:
+        for word in np.flatnonzero(_begins_mid_token(prepared)).tolist():
+            prepared.add_note(word, INSIDE_TOKEN)
     if prepared.settings.start_token is None:
         for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
             prepared.add_note(word, NO_START)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
@@ -183,7 +184,7 @@ class _LeavingBranches:
         self.branches = np.argsort(rows, kind="stable")
         self.rows = rows[self.branches]
         self.lists = lists[self.branches]
-        self.id_lists = [np.array(ids) for ids in prepared.branches.id_lists]
+        self.id_lists = [np.array(ids, dtype=np.int64) for ids in prepared.branches.id_lists]
 
 
 def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]:
@@ -192,12 +193,12 @@ def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]
 
 
 def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_row: int) -> Ints:
-    """Return the words of a text that have tokens, the first of them at one of these rows."""
+    """Return the words of a text for which something was written, where the first token is at one of these rows."""
     alignment = prepared.alignment
     words = np.array(alignment.words_of_text(text), dtype=np.int64)
     rows = alignment.first_tokens[words] + text
-    has_tokens = alignment.first_tokens[words] < alignment.stop_tokens[words]
-    return words[(first_row <= rows) & (rows <= last_row) & has_tokens]
+    is_written = alignment.cuts[words] != Cut.EMPTY
+    return words[(first_row <= rows) & (rows <= last_row) & is_written]
 
 
 def ask_along_texts(
