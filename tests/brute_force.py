@@ -376,8 +376,11 @@ class BruteForce:
         return self._log_prob[ids]
 
     def _is_example(self, text: str, tokens, place: int, definition) -> bool:
-        """Return True if the event contains a text, and its tokens are what it is."""
-        written = tokens.exact or bool(self.vocabulary.marked.any())
+        """Return True if the event contains a text, and its tokens are what it is.
+
+        White space alone is no example: it does not show at which end the tokenizer added a space.
+        """
+        written = bool(text.strip()) and (tokens.exact or bool(self.vocabulary.marked.any()))
         known = self.vocabulary.unknown not in tokens.ids
         return written and known and (definition is None or ends_word(definition, text, place))
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 from brute_force import brute_force_on
@@ -464,6 +464,7 @@ def hard_languages(draw):
     chunks = draw(st.sampled_from([WORDS, LETTERS_ONLY, ENDINGS, ANYTHING]))
     prefix, suffix = draw(st.sampled_from([("", ""), (" ", ""), ("", " ")]))
     language = {text: weight / sum(weights) for text, weight in zip(texts, weights, strict=True)}
+    note(f"{language}, pieces {pieces}, chunks {chunks}, space in front {prefix!r}, behind {suffix!r}")
     return ExactLM(language, ToyTokenizer(chunks, [*pieces, *alphabet], prefix, suffix))
 
 
