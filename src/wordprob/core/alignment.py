@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from wordprob.core.arrays import Ints, concat_ints, cumulative_offsets
+from wordprob.core.arrays import Bools, Ints, concat_ints, cumulative_offsets
 from wordprob.core.text import TextBatch
 from wordprob.core.vocabulary import Tokens
 
@@ -65,6 +65,8 @@ class Alignment:
         ``[W]``: how the last token of each word ends, a :class:`Cut`.
     token_starts
         ``[T]``: where each token starts, in bytes of the batch.
+    exact
+        ``[D]``: whether the tokens' bytes are the text's bytes.
     """
 
     batch: TextBatch
@@ -78,6 +80,7 @@ class Alignment:
     stop_tokens: Ints
     cuts: NDArray[np.uint8]
     token_starts: Ints
+    exact: Bools
 
     @property
     def n_words(self) -> int:
@@ -200,4 +203,5 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
         stop_tokens=stop_tokens,
         cuts=cuts.astype(np.uint8),
         token_starts=token_starts,
+        exact=np.array([text.exact for text in tokens], dtype=bool),
     )

@@ -24,7 +24,7 @@ from wordprob.core.alignment import Alignment, Cut
 from wordprob.core.arrays import Bools, Ints, common_prefix_length, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import Branches, BranchTail
-from wordprob.core.characters import Label, character_bytes, completions, is_cut_off, is_white_space
+from wordprob.core.characters import END, Label, character_bytes, completions, is_cut_off, is_white_space
 from wordprob.core.joined_tokens import joined_tokens_of
 from wordprob.core.signatures import alike_before, no_signatures, word_signatures
 from wordprob.core.vocabulary import Tokens, Vocabulary
@@ -47,7 +47,7 @@ MAX_CACHED_ANSWERS = 1 << 18
 STAND_IN = "a"
 """What is put to the left of white space, where any letter will do."""
 
-AFTER_WORDS = ("", " a", "\na", "\n\na", ".", ",", "-a", "'s", "(a", "!", "“a")
+AFTER_WORDS = ("", " a", "a", "1", "\na", "\n\na", ".", ",", "-a", "'s", "(a", "!", "“a")
 """What a word is put before, besides what tokens hold that reach over its end: something of every kind."""
 
 
@@ -106,12 +106,14 @@ class AlternativeSpellings(NamedTuple):
 class Question(NamedTuple):
     """What the tokenizer is asked about: how it writes ``ending`` after ``left``.
 
-    ``group`` tells apart what ends the word: a number of the definition's, or the text itself.
+    ``group`` tells apart what ends the word: a number of the definition's, or the text itself. ``exact`` says that the
+    tokenizer did not rewrite the text, so that answers that rewrite it are about other texts.
     """
 
     left: str
     ending: str
     group: int | tuple[str, str]
+    exact: bool
 
 
 class Place(NamedTuple):
@@ -156,6 +158,12 @@ def find_divergences(spellings: Iterable[Spelling], observed: Sequence[int]) -> 
             yield Divergence(tokens_back, tuple(ids))
 
 
+def _adds_space(encode: EncodeAll, vocabulary: Vocabulary) -> bool:
+    """Return True if the tokenizer puts a space behind every text."""
+    ids = encode([STAND_IN])[0].ids.tolist()
+    return b"".join(vocabulary.token_bytes[i] for i in ids).endswith(b"a ")
+
+
 class SpellingFinder:
     """Finds the other spellings of words by asking the tokenizer what it writes before everything that may follow.
 
@@ -188,6 +196,9 @@ class SpellingFinder:
         self._joined = joined_tokens_of(vocabulary, definition)
         self._alike = alike_before(self._joined.unjoinable_pairs)
         self._has_marks = bool(vocabulary.marked.any())
+        self._anything_but_end = atoms.with_cut_off(frozenset(atoms.all_labels) - {END})
+        self._adds_space = _adds_space(encode, vocabulary)
+        """Whether a space is put behind every text, so that after a space the end is that of the text before it."""
         self._boundaries: dict[tuple[str, str, bool], frozenset[Label]] = {}
         self._answers: dict[Question, tuple[Spelling, ...]] = {}
         self._by_signature: dict[bytes, AlternativeSpellings] = {}
@@ -199,7 +210,9 @@ class SpellingFinder:
     def boundary(self, left: str, word: str, last_token: int) -> frozenset[Label] | None:
         """Return the labels whose mass is B after ``word`` when this is its last token; ``None`` for B = 1."""
         closed = bool(self._vocabulary.marked[last_token])
-        if not self._definition.ends_by_rule or (closed and self._vocabulary.mark_is_space):
+        if not self._definition.ends_by_rule:
+            return self._anything_but_end if self._adds_space and is_white_space(word[-1:]) else None
+        if closed and self._vocabulary.mark_is_space:
             return None
         key = (left, word, closed)
         if key not in self._boundaries:
@@ -233,7 +246,8 @@ class SpellingFinder:
         signatures = no_signatures(len(words))
         if self._definition.local and not self._has_marks and not self._whole_texts:
             pairs = self._joined.unjoinable_pairs
-            signatures = word_signatures(alignment, words, groups, pairs, self._alike)
+            kinds = 2 * groups + alignment.exact[alignment.text_of_word[words]]
+            signatures = word_signatures(alignment, words, kinds, pairs, self._alike)
         alternatives = [self._by_signature.get(signature) for signature in signatures.distinct]
         unknown = [k for k, known in enumerate(alternatives) if known is None]
         examples = signatures.examples[unknown]
@@ -360,8 +374,9 @@ class SpellingFinder:
         ending = batch.utf8[origin:finish].decode("utf-8", "replace")
         seen = batch.text[max(text_start, start - LEFT_CONTEXT_CHARACTERS) : start]
         over_end = alignment.cuts[word] == Cut.MID_TOKEN
+        named_group = group if self._definition.local else (seen, alignment.word(word))
         return Place(
-            question=Question(left, ending, group if self._definition.local else (seen, alignment.word(word))),
+            question=Question(left, ending, named_group, bool(alignment.exact[text])),
             left=seen,
             word=alignment.word(word),
             observed=tuple(alignment.ids[first:stop].tolist()),
@@ -427,7 +442,10 @@ class SpellingFinder:
             place = new[question]
             spellings: dict[tuple[int, ...], Spelling] = {}
             for rest in rests:
-                spelling = self._spelling(place, rest, next(answers))
+                tokens = next(answers)
+                if question.exact and not tokens.exact:
+                    continue  # the tokenizer would rewrite this text
+                spelling = self._spelling(place, rest, tokens)
                 if spelling is not None:
                     spellings[spelling.ids] = spelling
             self._answers[question] = tuple(spellings.values())
@@ -441,9 +459,10 @@ class SpellingFinder:
         for held in self._joined.continuations_of(ending):
             for rest in self._completed(held):
                 rests[rest] = None
-                if self._has_marks:
+                if self._has_marks or self._adds_space:  # written otherwise at the end of a text
                     rests[rest + self._glued_on(rest)] = None
-                if self._has_marks or is_white_space(rest[-1]):
+                    rests[rest + "a"] = None
+                elif is_white_space(rest[-1]):
                     rests[rest + "a"] = None
         return [rest for rest in rests if self._definition.ends(place.left, place.word, rest)]
 

@@ -399,7 +399,7 @@ class TextPreparer:
         """Return the sets of what ends these words; words of one group and one kind of last token share one."""
         alignment = prepared.alignment
         if not rule.ends_by_rule:
-            return np.full(len(words), BoundarySets.EVERYTHING)
+            return self._sets_after_spans(alignment, rule, words)
         starts, ends = alignment.starts[words], alignment.ends[words]
         last_tokens = alignment.ids[alignment.stop_tokens[words] - 1]
         groups = 2 * rule.boundary_groups(alignment.batch, starts, ends)
@@ -417,6 +417,19 @@ class TextPreparer:
                 boundaries = alignment.boundary_after[words[groups == group]].tolist()
                 prepared.undecided_atoms.update(dict.fromkeys(boundaries, self.atoms.columns(undecided)))
         sets: Ints = set_of_group[groups]
+        return sets
+
+    def _sets_after_spans(self, alignment: Alignment, rule: WordDefinition, words: Ints) -> Ints:
+        """Return the sets of what may follow words that end by no rule: anything, or anything but the end."""
+        finder = self.finder(rule)
+        last_tokens = alignment.ids[alignment.stop_tokens[words] - 1].tolist()
+        by_ending: dict[bool, int] = {}
+        sets = np.zeros(len(words), dtype=np.int64)
+        for n, (word, last_token) in enumerate(zip(words.tolist(), last_tokens, strict=True)):
+            after_space = is_white_space(alignment.batch.text[alignment.ends[word] - 1])
+            if after_space not in by_ending:
+                by_ending[after_space] = self._sets.number(finder.boundary("", alignment.word(word), last_token))
+            sets[n] = by_ending[after_space]
         return sets
 
     def _pass_over_empty_words(self, prepared: PreparedBatch) -> None:

@@ -198,7 +198,8 @@ def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_r
     words = np.array(alignment.words_of_text(text), dtype=np.int64)
     rows = alignment.first_tokens[words] + text
     is_written = alignment.cuts[words] != Cut.EMPTY
-    return words[(first_row <= rows) & (rows <= last_row) & is_written]
+    begin_here: Ints = words[(first_row <= rows) & (rows <= last_row) & is_written]
+    return begin_here
 
 
 def ask_along_texts(
