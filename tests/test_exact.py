@@ -327,7 +327,9 @@ def check_sums(model, definition, contexts):
         for follower, true in followers.items():
             is_empty_text = follower == "<end>" and not context.strip()
             # There is nothing to score in a text without a word.
-            total += true if is_empty_text else _scored_follower(model, definition, context.strip() and context, follower)
+            total += (
+                true if is_empty_text else _scored_follower(model, definition, context.strip() and context, follower)
+            )
         assert total == pytest.approx(1.0, abs=1e-12), (context, followers)
 
 

@@ -58,7 +58,8 @@ class Vocabulary:
     pieces
         Bytes of each token; ``None`` for control tokens, which stand for no text.
     convention
-        How the tokenizer writes pieces: ``byte-level``, ``metaspace``, ``</w>``, ``@@``, ``##`` or ``plain``.
+        How the tokenizer writes pieces: ``byte-level``, ``metaspace``, ``</w>``, ``byte-level </w>``, ``@@``, ``##`` or
+        ``plain``.
     family
         ``bow`` or ``eow``: where white space goes, into the token after it or the one before it; ``none`` if
         tokens hold no white space at all.
@@ -125,7 +126,7 @@ def convention_of(pieces: Collection[str]) -> str:
     """Tell how these pieces are written, by what most of them look like."""
     few = max(1, len(pieces) // 50)
     if sum(piece.endswith("</w>") for piece in pieces) > few:
-        return "</w>"
+        return "byte-level </w>" if _spells_bytes(pieces) else "</w>"
     if sum(piece.endswith("@@") for piece in pieces) > few:
         return "@@"
     if sum(piece.startswith("##") for piece in pieces) > few:
@@ -138,14 +139,21 @@ def convention_of(pieces: Collection[str]) -> str:
     return "plain"
 
 
+def _spells_bytes(pieces: Collection[str]) -> bool:
+    """Return True if pieces that end words in ``</w>`` stand for bytes: there is one for each byte, and no others."""
+    alphabet = byte_alphabet()
+    contents = {piece.removesuffix("</w>") for piece in pieces}
+    return contents.issuperset(alphabet) and all(c in alphabet for content in contents for c in content)
+
+
 def piece_bytes(piece: str, convention: str) -> bytes:
     r"""Return the bytes a piece stands for.
 
     >>> piece_bytes("Ġcaf", "byte-level"), piece_bytes("▁caf", "metaspace"), piece_bytes("<0xC3>", "metaspace")
     (b' caf', b' caf', b'\xc3')
     """
-    if convention == "byte-level":
-        return bytes(byte_alphabet()[character] for character in piece)
+    if convention.startswith("byte-level"):
+        return bytes(byte_alphabet()[character] for character in piece.removesuffix("</w>"))
     if convention == "metaspace":
         is_byte = len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
         return bytes([int(piece[3:5], 16)]) if is_byte else piece.replace(METASPACE, " ").encode()
@@ -158,7 +166,7 @@ def piece_bytes(piece: str, convention: str) -> bytes:
 
 def family_of(pieces: Iterable[bytes | None], convention: str) -> str:
     """Tell whether tokens take white space in front (``bow``), behind (``eow``) or not at all (``none``)."""
-    if convention in ("</w>", "@@"):
+    if convention.endswith(("</w>", "@@")):
         return "eow"
     if convention == "##":
         return "bow"
@@ -228,7 +236,7 @@ def build_vocabulary(
 
 def _marked(pieces: Sequence[str], convention: str, control: Collection[int]) -> Bools:
     """Return True for pieces that end a pre-token by a mark that is not text."""
-    if convention == "</w>":
+    if convention.endswith("</w>"):
         marked = [piece.endswith("</w>") for piece in pieces]
     elif convention == "@@":
         marked = [not piece.endswith("@@") for piece in pieces]
@@ -291,6 +299,8 @@ def all_spans(
     for dummy_space in (0, 1):  # SentencePiece may put a space in front of every text
         expected = [data and b" " + data for data in encoded] if dummy_space else encoded
         byte_borders = cumulative_offsets([len(data) for data in expected])
+        if dummy_space and not vocabulary.first_word_marked and not any(data.strip() for data in encoded):
+            continue  # nothing but spaces: one may have been added on either side
         if written == b"".join(expected) and np.array_equal(np.append(0, ends)[token_offsets], byte_borders):
             ends -= np.repeat(byte_borders[:-1] + dummy_space, np.diff(token_offsets))
             starts = np.maximum(ends - sizes, 0)
@@ -324,8 +334,10 @@ def byte_spans(
     """
     pieces = [vocabulary.token_bytes[i] for i in ids.tolist()]
     data, written = text.encode("utf-8", "surrogatepass"), b"".join(pieces)
-    dummy_space = 1 if written == b" " + data else 0
     space_added_behind = written.startswith(data) and written[len(data) :] == b" "
+    dummy_space = 1 if written == b" " + data else 0
+    if dummy_space and space_added_behind:  # nothing but spaces: other texts tell on which side one was added
+        dummy_space = int(vocabulary.first_word_marked)
     if written[dummy_space:] == data or space_added_behind:
         ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64) - dummy_space
         starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(pieces)]

@@ -25,6 +25,9 @@ from wordprob.scoring.requests import prefix_ids, tail_request, window_of
 SMALLEST_SHARE = 1e-3
 """Cut-off characters with less than this share of what ends a word are not read on."""
 
+SMALLEST_SHARE_AT_START = 1e-6
+"""The same at the beginning of texts, where reading on costs little and is done once for all of them."""
+
 SMALLEST_SHARE_READ_ON = 2e-5
 """The same while one is being read on, and is cut off again."""
 
@@ -58,7 +61,7 @@ class Reading:
     pending: bytes
     weight: float
     known: float
-    began: int
+    began: int = 0
 
 
 class CutOffReader:
@@ -84,17 +87,19 @@ class CutOffReader:
 
     def _read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
         known = np.exp(collected.boundaries)
-        matters = (collected.ambiguous > SMALLEST_SHARE * known) & ~prepared.missing
+        smallest = np.full(len(known), SMALLEST_SHARE)
+        smallest[prepared.alignment.first_boundaries] = SMALLEST_SHARE_AT_START
+        matters = (collected.ambiguous > smallest * known) & ~prepared.missing
         matters &= prepared.boundary_sets > BoundarySets.NOTHING
         boundaries = np.flatnonzero(matters).tolist()
         readings = []
-        for n, boundary in enumerate(boundaries):
+        for boundary in boundaries:
             ending = prepared.sets.labels(int(prepared.boundary_sets[boundary])) or frozenset()
             batch_row = int(prepared.alignment.boundary_rows[boundary])
             text, row = prepared.text_and_row(boundary, batch_row)
             window = window_of(prepared, text, row)
             ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
-            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), n))
+            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary])))
         collected.read_on[boundaries] = self._read_on(readings)
 
     def _read_tails(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
@@ -113,7 +118,7 @@ class CutOffReader:
             known = np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch])
             if ambiguous > SMALLEST_SHARE * known:
                 ids = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES).ids
-                readings.append(Reading(ids, tail.boundary, tail.pending, 1.0, float(known), len(branches)))
+                readings.append(Reading(ids, tail.boundary, tail.pending, 1.0, float(known)))
                 branches.append(branch)
                 usual.append(counted)
         decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(usual), 0.0)
@@ -122,8 +127,12 @@ class CutOffReader:
 
     def _read_on(self, readings: Sequence[Reading]) -> list[float]:
         """Return, for each reading, the mass that turns out to end the word."""
-        masses = [0.0] * len(readings)
-        open_readings = list(readings)
+        distinct: dict[tuple[bytes, frozenset[Label], bytes], int] = {}
+        number = [distinct.setdefault((r.ids.tobytes(), r.ending, r.pending), len(distinct)) for r in readings]
+        masses = [0.0] * len(distinct)
+        open_readings = [readings[number.index(n)] for n in range(len(distinct))]
+        for n, reading in enumerate(open_readings):
+            reading.began = n
         while open_readings:
             now, open_readings = open_readings[:REQUESTS_AT_ONCE], open_readings[REQUESTS_AT_ONCE:]
             id_lists: list[Ints] = []
@@ -145,7 +154,7 @@ class CutOffReader:
                         open_readings.append(self._go_on(reading, token, weight))
                     elif self._tokens.usually_ends(reading.pending, token, reading.ending):
                         masses[reading.began] += weight
-        return masses
+        return [masses[n] for n in number]
 
     def _go_on(self, reading: Reading, token: int, weight: float) -> Reading:
         pending = reading.pending + self._tokens.bytes_of(token)

@@ -339,10 +339,9 @@ class TextPreparer:
             boundary = int(alignment.first_boundaries[text])
             row = int(alignment.boundary_rows[boundary])
             prepared.branches.add(boundary, row, self._marked_first_ids[space])
-            if self._lone_space is not None:
-                labels = self._spaces if space else self._others - {END}
-                tail = BranchTail(self._lone_space, self.atoms.with_cut_off(labels))
-                prepared.branches.add(boundary, row, self._lone_space, tail)
+            labels = self.atoms.with_cut_off(self._spaces if space else self._others - {END})
+            for token in self._lone_spaces:
+                prepared.branches.add(boundary, row, token, BranchTail(token, labels))
 
     @cached_property
     def _marked_first_ids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -356,10 +355,9 @@ class TextPreparer:
         return tuple(others), tuple(spaces)
 
     @cached_property
-    def _lone_space(self) -> tuple[int, ...] | None:
-        """The id of the space alone, if there is one."""
-        pieces = self._vocabulary.token_bytes
-        return (pieces.index(b" "),) if b" " in pieces else None
+    def _lone_spaces(self) -> list[tuple[int, ...]]:
+        """The ids that are a space alone, each by itself."""
+        return [(token,) for token, piece in enumerate(self._vocabulary.token_bytes) if piece == b" "]
 
     # --- what ends each word ---
 
