@@ -288,3 +288,23 @@ def test_patterns_that_cannot_be_used_are_refused():
         define(r"regex:(?r)\w+")
     with pytest.raises(OptionError, match="depends on more than the two characters after it"):
         define(r"regex:\w+(?=.{4}z)|\S")
+
+
+def test_chinese_words_by_jieba():
+    pytest.importorskip("jieba", reason="needs jieba: pip install 'wordprob[chinese]'")
+    assert texts_of(define("jieba"), "我喜欢中文。 好") == ["我", "喜欢", "中文", "。", "好"]
+    assert not define("jieba").ends_by_rule
+
+
+def test_japanese_words_by_mecab():
+    pytest.importorskip("fugashi", reason="needs fugashi: pip install 'wordprob[japanese]'")
+    pytest.importorskip("unidic_lite", reason="needs a dictionary: pip install 'wordprob[japanese]'")
+    assert texts_of(define("mecab"), "私は本を 読む。") == ["私", "は", "本", "を", "読む", "。"]
+
+
+def test_a_segmenter_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    from wordprob.core import segmenters
+
+    with pytest.raises(OptionError, match=r"pip install 'wordprob\[chinese\]'"):
+        segmenters.jieba()

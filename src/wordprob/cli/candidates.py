@@ -62,6 +62,7 @@ def candidates(
             continuations,
             words,
             unit=scoring.unit,
+            boundary=scoring.boundary,
             min_context=scoring.min_context,
             extras=scoring.extras,
             readers=scoring.readers,

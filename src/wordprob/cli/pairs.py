@@ -92,7 +92,14 @@ def pairs(
     read.check_columns(check_models(models), shape)
     warn(list(filter(None, [read.guesses()])))
     with progress(2 * len(read.sheet) * len(models)) as advance:
-        scored = read.score(models, shape="long", unit=scoring.unit, min_context=scoring.min_context, progress=advance)
+        scored = read.score(
+            models,
+            shape="long",
+            unit=scoring.unit,
+            boundary=scoring.boundary,
+            min_context=scoring.min_context,
+            progress=advance,
+        )
     frame = scored.to_pandas()
     frame = frame.rename(columns={f"{prefix}{name}": name for name in ("difference", "difference_naive", "model")})
     accuracies = analysis.accuracy(frame, by, str(table))

@@ -117,6 +117,7 @@ def score(
             shape=shape,
             unit=scoring.unit,
             extras=scoring.extras,
+            boundary=scoring.boundary,
             min_context=scoring.min_context,
             readers=scoring.readers,
             progress=advance,

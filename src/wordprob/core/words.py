@@ -432,7 +432,7 @@ class Segmenter(SpanDefinition):
     name
         What tables call the definition.
     cut
-        Cuts a text into pieces, which are the text when they are put together again.
+        Cuts a text into pieces, which are the text when they are put together again, but for white space.
     """
 
     def __init__(self, name: str, cut: Callable[[str], Iterable[str]]) -> None:
@@ -443,15 +443,17 @@ class Segmenter(SpanDefinition):
         """Return the pieces that are not white space alone."""
         found, position = [], 0
         for piece in self._cut(text):
-            if not text.startswith(piece, position):
-                raise AlignmentError(
-                    f"{self.name} cut '{text[position : position + 30]}' into '{piece}', which is not how it begins."
-                )
             word = piece.strip()
-            start = position + piece.find(word)
-            if word:
-                found.append(Word(word, start, start + len(word)))
-            position += len(piece)
+            if not word:
+                continue
+            while position < len(text) and is_white_space(text[position]):
+                position += 1
+            if not text.startswith(word, position):
+                raise AlignmentError(
+                    f"{self.name} cut '{text[position : position + 30]}' into '{word}', which is not how it begins."
+                )
+            found.append(Word(word, position, position + len(word)))
+            position += len(word)
         return found
 
 
@@ -482,11 +484,20 @@ def _regex(pattern: str) -> WordDefinition:
     return Regex(pattern)
 
 
+def _segmenter(name: str) -> WordDefinition:
+    from wordprob.core import segmenters  # they build on this module
+
+    found: WordDefinition = getattr(segmenters, name)()
+    return found
+
+
 DEFINITIONS: dict[str, Callable[[str], WordDefinition]] = {
     "whitespace": lambda _: Whitespace(),
     "punctuation": lambda _: Punctuation(),
     "characters": lambda _: Characters(),
     "regex": _regex,
+    "jieba": lambda _: _segmenter("jieba"),
+    "mecab": lambda _: _segmenter("mecab"),
 }
 """Word definitions by name: what makes one from the text after the colon."""
 

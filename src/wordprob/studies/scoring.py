@@ -66,6 +66,7 @@ def score_texts(
         texts,
         words,
         unit="nats",
+        boundary=scoring.boundary,
         min_context=scoring.min_context,
         readers=scoring.readers,
         progress=report,

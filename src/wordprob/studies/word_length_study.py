@@ -31,7 +31,7 @@ from wordprob.studies.scoring import (
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""
 
-SCORING_OPTIONS = ("words", "min_context", "readers")
+SCORING_OPTIONS = ("boundary", "words", "min_context", "readers")
 """The options of scoring that this study uses."""
 
 LIST_PREFIX = "list:"
