@@ -104,10 +104,16 @@ def test_paragraphs(wordprob, tmp_path):
 
 
 def test_missing_words_are_counted_with_their_reason(wordprob, tmp_path):
-    (tmp_path / "words.txt").write_text("the\nmark\ner\n", encoding="utf-8")
-    code, _, err = wordprob("score", "--text", "the marker", "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    code, _, err = wordprob("score", "--text", "She 中 saw", *EXACT)
     assert code == 0
-    assert "2 of 3 words have no value: no rule says" in err
+    assert "1 of 3 words has no value: what comes before it has probability zero" in err
+
+
+def test_words_of_a_list_that_end_by_no_rule_say_so(wordprob, tmp_path):
+    (tmp_path / "words.txt").write_text("the\nmark\ner\n", encoding="utf-8")
+    code, out, _ = wordprob("score", "--text", "the marker", "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    assert code == 0
+    assert out.count("ends by no rule") == 1
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ def test_a_file_that_is_not_utf8_is_announced(wordprob, tmp_path):
     code, _, err = wordprob("score", str(source), "--encoding", "utf-8", *EXACT)
     assert (code, "line 2" in err) == (1, True)
     code, _, err = wordprob("score", str(source), "--encoding", "klingon", *EXACT)
-    assert (code, "no encoding is called 'klingon'" in err) == (1, True)
+    assert (code, "no encoding is called 'klingon'" in err) == (2, True)
 
 
 def test_an_empty_file_is_an_error(wordprob, tmp_path):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from wordprob.models.protocol import Tokenizer
 
 EXAMPLE_TEXT = "She saw the mark. It's the marker's?"
+NOT_NORMALISED = "cafe\u0301 ½ ﬁ"
+"""A decomposed accent, a compatibility character and a ligature."""
+
 EXAMPLE_TOKENS = 6
 """Tokens of each atom that are shown."""
 
@@ -87,7 +90,7 @@ def _print_facts(source: str, opened: Tokenizer) -> None:
         "family": f"{vocabulary.family} ({FAMILIES[vocabulary.family]})",
         "pieces": vocabulary.convention,
         "first word": "marked like the others" if vocabulary.first_word_marked else "not marked",
-        "text": "rewritten (lower-cased, spaces dropped or the like)" if vocabulary.lossy else "kept byte by byte",
+        "text": _treatment_of_text(opened),
         "start": _start_token(vocabulary) or no_start,
         "end": " ".join(_end_tokens(vocabulary)) or no_end,
         "vocabulary": f"{vocabulary.size:,}",
@@ -97,16 +100,28 @@ def _print_facts(source: str, opened: Tokenizer) -> None:
         click.echo(f"{name:12}{value}")
 
 
+def _treatment_of_text(opened: Tokenizer) -> str:
+    if opened.vocabulary.lossy:
+        return "rewritten (lower-cased, spaces dropped or the like)"
+    if not opened.encode([NOT_NORMALISED])[0].exact:
+        return "kept byte by byte, except that Unicode is normalised (composed accents or compatibility characters)"
+    return "kept byte by byte"
+
+
 def _print_atoms(vocabulary: Vocabulary, atoms: Atoms, words: str) -> None:
     click.echo(f"\natoms for --words {words}: what a token begins with")
-    for number, (label, size) in enumerate(atoms.sizes().items()):
+    rows: dict[str, list[int]] = {}
+    for number, label in enumerate(atoms.labels):
+        rows.setdefault("cut off" if label in atoms.possible else label, []).append(number)
+    for name, numbers in rows.items():
+        size = sum(int((atoms.atom_of_token == number).sum()) for number in numbers)
         if size:
-            click.echo(f"  {label:14}{size:>8,}  {_example_tokens(vocabulary, atoms, number)}")
+            click.echo(f"  {name:14}{size:>8,}  {_example_tokens(vocabulary, atoms, numbers)}")
 
 
-def _example_tokens(vocabulary: Vocabulary, atoms: Atoms, number: int) -> str:
-    """Return some tokens of an atom, the shortest first."""
+def _example_tokens(vocabulary: Vocabulary, atoms: Atoms, numbers: list[int]) -> str:
+    """Return some tokens of atoms, the shortest first."""
     # A model's output may have more rows than the vocabulary has tokens; those rows have an atom too, but no text.
-    ids = [i for i in (atoms.atom_of_token == number).nonzero()[0].tolist() if i < vocabulary.size]
+    ids = [i for i, atom in enumerate(atoms.atom_of_token[: vocabulary.size].tolist()) if atom in numbers]
     ids.sort(key=lambda i: (len(vocabulary.tokens[i]), i))
     return " ".join(repr(vocabulary.tokens[i]) for i in ids[:EXAMPLE_TOKENS])
