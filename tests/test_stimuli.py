@@ -447,10 +447,10 @@ def test_regions_keep_the_columns_that_hold_for_them():
 
 
 def test_a_region_with_a_word_that_has_no_value_has_none_and_says_why():
-    table = pd.DataFrame({"item": 1, "word": ["the", "mark", "er"], "space": [1, 0, 1], "region": ["a", "b", "b"]})
-    found = score_table(table, SCORER, group_by="item", space_after="space", sum_by="region").to_pandas()
+    table = pd.DataFrame({"item": 1, "word": ["the", "中", "mark"], "region": ["a", "b", "b"]})
+    found = score_table(table, SCORER, group_by="item", sum_by="region").to_pandas()
     assert math.isnan(found["surprisal"][1])
-    assert "'mark': no rule says" in found["note"][1]
+    assert "'mark': what comes before it has probability zero" in found["note"][1]
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ def pairs(
     output: Path | None,
     format_: str | None,
     force: bool,
+    escape_formulas: bool,
     summary: Path | None,
     models: list[ModelOptions],
     shape: str,
@@ -105,7 +106,7 @@ def pairs(
     accuracies = analysis.accuracy(frame, by, str(table))
     if output is not None:
         wide = scored if shape == "long" else read.reshaped(scored, shape)
-        wide.write(output, format_, force)
+        wide.write(output, format_, force, escape_formulas=escape_formulas)
         summarise(scored, output)
     if summary is not None:
         text = _text(accuracies, summary.suffix.lower() == ".csv")
