@@ -407,7 +407,10 @@ def test_every_option_of_models_is_accepted(command) -> None:
 
 @pytest.mark.parametrize(
     ("command", "names"),
-    [(reading_times, ("min_context", "readers")), (word_lengths, ("words", "min_context", "readers"))],
+    [
+        (reading_times, ("boundary", "min_context", "readers")),
+        (word_lengths, ("words", "boundary", "min_context", "readers")),
+    ],
 )
 def test_options_of_scoring_that_mean_something_are_accepted(command, names: tuple[str, ...]) -> None:
     accepted = {parameter.name for parameter in command.params}
