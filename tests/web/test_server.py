@@ -72,7 +72,8 @@ def test_the_route_returns_what_the_scorer_returns(server):
     status, answer = score(server, texts=texts, words="punctuation", unit="nats", model="exact:eow", ids=["a", "b"])
     assert status == 200
     table = wordprob.load("exact:eow").score(texts, "punctuation", unit="nats", ids=["a", "b"])
-    pd.testing.assert_frame_equal(pd.DataFrame(answer["words"]), table.to_pandas())
+    expected = table.to_pandas().astype({"rank": "int64"})
+    pd.testing.assert_frame_equal(pd.DataFrame(answer["words"]), expected)
     assert [row["n_words"] for row in answer["texts"]] == [5, 2]
     assert (answer["model"], answer["unit"]) == ("exact:eow", "nats")
     assert answer["metadata"]["words"] == "punctuation"
@@ -82,6 +83,8 @@ def test_defaults_and_words_given_as_a_list(server):
     _, answer = score(server, texts="the mark")
     assert (answer["model"], answer["unit"], len(answer["words"])) == ("exact:bow", "bits", 2)
     _, answer = score(server, texts=["the marker"], words=[["the", "mark", "er"]])
+    assert [bool(row["note"]) for row in answer["words"]] == [False, True, False], "mark ends by no rule"
+    _, answer = score(server, texts=["She 中 saw"])
     assert [row["surprisal"] is None for row in answer["words"]] == [False, True, True]
     assert all(row["note"] for row in answer["words"][1:]), "null comes with its reason"
 
