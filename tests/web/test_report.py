@@ -179,7 +179,7 @@ def test_a_file_that_is_no_scored_table_is_an_error(monkeypatch, capsys, tmp_pat
     content, message = BAD[name]
     (tmp_path / name).write_bytes(content)
     code, err = run(monkeypatch, capsys, "report", str(tmp_path / name), "-o", str(tmp_path / "r.html"))
-    assert code == (2 if name == "x.docx" else 1)
+    assert code == (2 if name == "x.rtf" else 1)
     assert re.search(message, err)
     assert err.count("\n") == 1, "one line"
     assert [p.name for p in tmp_path.iterdir()] == [name], "nothing half-written"
