@@ -115,7 +115,7 @@ def test_an_unknown_column_is_refused(corpus, tmp_path):
 
 
 def test_options_of_the_model_reach_the_loader(corpus, tmp_path, monkeypatch):
-    options = {"bos": "none", "compile": True, "revision": "main", "dtype": "float32"}
+    options = {"bos": "none", "compile": True, "dtype": "float32"}
     opened = {}
 
     def load(model, original=loading.load, **given):

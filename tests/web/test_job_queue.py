@@ -188,12 +188,16 @@ def test_every_option_reaches_the_model_and_the_scorer(monkeypatch):
     loaded.load(BOW)
     loaded.load(ModelOptions(model="exact:bow"))  # the same: nothing to do
     loaded.load(ModelOptions(model="exact:bow", bos="none"))  # another way to open it: another model
-    chosen = ScoringOptions(unit="nats", min_context=3, extras=("rank",))
+    chosen = ScoringOptions(boundary="none", unit="nats", min_context=3, extras=("rank",))
     loaded.score(ScoringJob("bow", ("x",), "punctuation", ("a",), chosen))
     assert calls == [
         BOW.to_dict(),
         {**BOW.to_dict(), "bos": "none"},
-        (["x"], "punctuation", {"ids": ("a",), "unit": "nats", "min_context": 3, "extras": ("rank",)}),
+        (
+            ["x"],
+            "punctuation",
+            {"ids": ("a",), "boundary": "none", "unit": "nats", "min_context": 3, "extras": ("rank",)},
+        ),
     ]
 
 

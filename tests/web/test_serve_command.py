@@ -160,12 +160,12 @@ def test_the_command_serves_until_interrupted():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--model", "gpt2-smal"], "Did you mean gpt2-small"), (["--model", "exact:nothing"], "wordprob: ")],
+    ("arguments", "code", "message"),
+    [(["--model", "gpt2-smal"], 1, "Did you mean gpt2-small"), (["--model", "exact:nothing"], 2, "wordprob: ")],
 )
-def test_a_model_that_does_not_exist_ends_the_command(arguments, message):
+def test_a_model_that_does_not_exist_ends_the_command(arguments, code, message):
     with start_command("--port", "0", *arguments) as process:
         _, err = process.communicate(timeout=GIVE_UP_SECONDS)
-    assert process.returncode == 1
+    assert process.returncode == code
     assert message in err
     assert "Traceback" not in err
