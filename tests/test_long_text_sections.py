@@ -18,6 +18,12 @@ from wordprob.scoring import scorer as scorer_module
 from wordprob.scoring.prepare import Chunk
 
 
+@pytest.fixture(autouse=True)
+def no_reading_on(monkeypatch):
+    """Cut-off characters have much mass under a random model; reading them on has tests of its own and takes long."""
+    monkeypatch.setattr("wordprob.scoring.cut_off_characters.SMALLEST_SHARE", 1e9)
+
+
 @pytest.fixture
 def long():
     return shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[3000:9000]
