@@ -104,7 +104,7 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
     """
     start_token = prepared.settings.start_token
     low = window.low
-    if prepared.settings.max_text_tokens is not None:
+    if room and prepared.settings.max_text_tokens is not None:
         low = max(low, row + room - prepared.settings.max_text_tokens)
     ids = prepared.alignment.tokens_of_text(text)[low:row]
     if start_token is None:
