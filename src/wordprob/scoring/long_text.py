@@ -111,7 +111,7 @@ def _close_section(section: BatchScores, following: BatchScores) -> BatchScores:
     change = following.before[0] - section.after[-1]
     surprisal, after, notes = section.surprisal.copy(), section.after.copy(), dict(section.notes)
     surprisal[-1] += change
-    after[-1] += change
+    after[-1] = following.before[0]
     if np.isnan(change) and 0 in following.notes:
         notes.setdefault(len(after) - 1, following.notes[0])
     words_log_prob = section.totals.words_log_prob - change
