@@ -273,13 +273,17 @@ def test_work_is_told_from_waiting():
 
 
 def test_a_watchdog_ends_a_process_that_hangs_while_it_is_busy():
-    ended = []
-    watchdog = heartbeat.Watchdog(0.4, ended.append)
-    time.sleep(1)
-    assert not ended, "it was not busy"
-    with watchdog.busy():
-        wait_until(lambda: ended)
-    assert ended == [heartbeat.HUNG_EXIT_CODE]
+    program = (
+        "import time; from wordprob.runs.executors.heartbeat import Watchdog; watchdog = Watchdog(0.4); time.sleep(1.5)\n"
+        "print('it was not busy', flush=True)\n"
+        "with watchdog.busy(): time.sleep(600)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    process = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
+    assert process.stdout == "it was not busy\n"
+    assert process.returncode == heartbeat.HUNG_EXIT_CODE
 
 
 # --- disks -----------------------------------------------------------------------------------------------------------

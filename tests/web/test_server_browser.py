@@ -107,9 +107,11 @@ def test_an_example_is_scored_when_the_page_opens(page):
 
 
 def test_a_file_goes_into_the_text_field(page, tmp_path):
+    from playwright.sync_api import expect
+
     (tmp_path / "mine.txt").write_text("the naïve mark", encoding="utf-8")
     page.set_input_files("#file", tmp_path / "mine.txt")
-    page.wait_for_function("document.getElementById('text-a').value === 'the naïve mark'")
+    expect(page.locator("#text-a")).to_have_value("the naïve mark")
     (tmp_path / "latin.txt").write_bytes(b"na\xefve")
     page.set_input_files("#file", tmp_path / "latin.txt")
     page.get_by_text("latin.txt is not UTF-8 text").wait_for()

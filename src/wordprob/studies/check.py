@@ -129,7 +129,7 @@ def check_sum(
     --------
     >>> from wordprob.models.exact import ExactLM
     >>> check = check_sum(Scorer(ExactLM.bigram("bow")), "She saw the", "punctuation")
-    >>> check.probabilities[" mark"], round(check.total, 12), check.fault
+    >>> round(check.probabilities[" mark"], 12), round(check.total, 12), check.fault
     (0.4, 1.0, '')
     """
     definition = define(words)
