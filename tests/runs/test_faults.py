@@ -274,7 +274,8 @@ def test_work_is_told_from_waiting():
 
 def test_a_watchdog_ends_a_process_that_hangs_while_it_is_busy():
     program = (
-        "import time; from wordprob.runs.executors.heartbeat import Watchdog; watchdog = Watchdog(0.4); time.sleep(1.5)\n"
+        "import time; from wordprob.runs.executors.heartbeat import Watchdog\n"
+        "watchdog = Watchdog(0.4); time.sleep(1.5)\n"
         "print('it was not busy', flush=True)\n"
         "with watchdog.busy(): time.sleep(600)"
     )
