@@ -26,6 +26,7 @@ DEFAULT_MODEL = "smollm2-135m"
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 UNITS = ("bits", "nats")
+SPELLINGS = ("own", "all")
 UNSET: Any = object()
 """Stands for no value where ``None`` is one."""
 
@@ -102,9 +103,12 @@ class Options:
         """Make a set of options from those of the values that belong to it."""
         return cls(**{name: value for name, value in values.items() if name in cls.names()})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return names and values, which are those of the keywords of the functions that take these options."""
-        return {name: getattr(self, name) for name in self.names()}
+    def to_dict(self, *left_out: str) -> dict[str, Any]:
+        """Return names and values, which are those of the keywords of the functions that take these options.
+
+        Options that go another way are left out by name.
+        """
+        return {name: getattr(self, name) for name in self.names() if name not in left_out}
 
 
 def check_value(name: str, value: Any, info: OptionInfo) -> None:
@@ -164,6 +168,18 @@ class ScoringOptions(Options):
     estimators: Sequence[str] = option(
         (), "Further estimates of surprisal.", flags=None, check="wordprob.core.equation:check_estimators"
     )
+    spellings: str = option(
+        "own",
+        "Spellings of a word that count: own (the tokenizer's), or all, which adds surprisal_all and its bounds.",
+        noun="kind of spellings",
+        choices=SPELLINGS,
+    )
+    tolerance: float = option(
+        0.01,
+        "All spellings: how wide the interval may stay, in bits; inf asks the model nothing further.",
+        check="wordprob.core.spelling_search:check_tolerance",
+    )
+    max_open: int = option(128, "All spellings: prefixes opened for a word, at most.", minimum=1)
     readers: int | None = option(
         0,
         "Processes that do everything except run the model; 0 uses threads. By default a few where a GPU has a lot "

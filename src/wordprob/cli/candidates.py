@@ -61,11 +61,7 @@ def candidates(
             before,
             continuations,
             words,
-            unit=scoring.unit,
-            boundary=scoring.boundary,
-            min_context=scoring.min_context,
-            extras=scoring.extras,
-            readers=scoring.readers,
+            **scoring.to_dict("words"),
             progress=advance,
         )
     emit(table, output, format_, force, escape_formulas)

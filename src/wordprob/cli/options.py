@@ -103,7 +103,10 @@ def _flags(declared: Field[Any]) -> list[Callable[[Any], Any]]:
     """Return the click options for a declared option: one, one for each further column, or none."""
     if declared.name == "extras":
         columns = _further_columns()
-        return [click.option(f"--{name}", is_flag=True, help=f"Add a column: {columns[name]}.") for name in columns]
+        return [
+            click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=f"Add a column: {columns[name]}.")
+            for name in columns
+        ]
     if info_of(declared).flags is None:
         return []
     return [_flag(declared)]

@@ -96,9 +96,7 @@ def pairs(
         scored = read.score(
             models,
             shape="long",
-            unit=scoring.unit,
-            boundary=scoring.boundary,
-            min_context=scoring.min_context,
+            **scoring.to_dict("words"),
             progress=advance,
         )
     frame = scored.to_pandas()

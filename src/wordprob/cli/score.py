@@ -115,11 +115,7 @@ def score(
         scored = stimuli.score(
             models,
             shape=shape,
-            unit=scoring.unit,
-            extras=scoring.extras,
-            boundary=scoring.boundary,
-            min_context=scoring.min_context,
-            readers=scoring.readers,
+            options=scoring,
             progress=advance,
         )
     emit(scored, output, format_, force, escape_formulas)

@@ -66,11 +66,11 @@ class CutOffTokens:
             data = pending + self._vocabulary.token_bytes[token]
             if is_cut_off(data):
                 cut_off.append(token)
-            elif self._label(data) in ending:
+            elif self.label(data) in ending:
                 whole.append(token)
         return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
 
-    def _label(self, data: bytes) -> Label | None:
+    def label(self, data: bytes) -> Label | None:
         """Return the label of what begins with a character; ``None`` for bytes that no text has."""
         try:
             first = data[: character_bytes(data[0])].decode()

@@ -7,7 +7,7 @@ under a word definition is worked out once and kept.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,6 +100,9 @@ class JoinedTokens(Protocol):
     def continuations_of(self, data: bytes) -> list[bytes]:
         """Return the bytes by which tokens that hold the end of ``data`` go on after it."""
 
+    def continuations_after(self, stem: bytes) -> Sequence[bytes]:
+        """Return the bytes by which tokens that begin with all of ``stem`` go on after it."""
+
 
 @dataclass(frozen=True)
 class TokensOverBoundaries:
@@ -137,8 +140,12 @@ class TokensOverBoundaries:
         """Return the bytes by which tokens that hold the end of ``data`` go on after it."""
         found: set[bytes] = set()
         for size in range(1, min(len(data), self.longest_stem) + 1):
-            found.update(self.continuations.get(data[-size:], ()))
+            found.update(self.continuations_after(data[-size:]))
         return sorted(found)
+
+    def continuations_after(self, stem: bytes) -> Sequence[bytes]:
+        """Return the bytes by which tokens that begin with all of ``stem`` go on after it."""
+        return self.continuations.get(stem, ())
 
 
 @dataclass(frozen=True)
@@ -164,12 +171,19 @@ class TokensOverAnything:
         """Return the bytes by which tokens that begin with an ending of ``data`` go on after it."""
         found: set[bytes] = set()
         for size in range(1, min(len(data), self.longest_stem) + 1):
-            stem = data[-size:]
-            n = bisect_right(self.pieces, stem)
-            while n < len(self.pieces) and self.pieces[n].startswith(stem):
-                found.add(self.pieces[n][size:])
-                n += 1
-        return sorted(rest for rest in found if character_bytes(rest[0]))
+            found.update(self.continuations_after(data[-size:]))
+        return sorted(found)
+
+    def continuations_after(self, stem: bytes) -> Sequence[bytes]:
+        """Return the bytes by which tokens that begin with all of ``stem`` go on after it."""
+        found = []
+        n = bisect_right(self.pieces, stem)
+        while n < len(self.pieces) and self.pieces[n].startswith(stem):
+            rest = self.pieces[n][len(stem) :]
+            if rest and character_bytes(rest[0]):
+                found.append(rest)
+            n += 1
+        return found
 
 
 _cache: BoundedCache[JoinedTokens] = BoundedCache(CACHED_VOCABULARIES)
@@ -188,7 +202,7 @@ def joined_tokens_of(vocabulary: Vocabulary, definition: WordDefinition) -> Join
 
 
 def _tokens_over_anything(vocabulary: Vocabulary) -> TokensOverAnything:
-    pieces = sorted(piece for piece in vocabulary.token_bytes if len(piece) > 1)
+    pieces = sorted({piece for piece in vocabulary.token_bytes if len(piece) > 1})
     longest = max(map(len, pieces), default=1)
     return TokensOverAnything(tuple(pieces), longest - 1, unjoinable_pairs(vocabulary))
 

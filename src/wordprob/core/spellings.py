@@ -193,8 +193,8 @@ class SpellingFinder:
         self._definition = definition
         self._atoms = atoms
         self._whole_texts = whole_texts
-        self._joined = joined_tokens_of(vocabulary, definition)
-        self._alike = alike_before(self._joined.unjoinable_pairs)
+        self.joined = joined_tokens_of(vocabulary, definition)
+        self._alike = alike_before(self.joined.unjoinable_pairs)
         self._has_marks = bool(vocabulary.marked.any())
         self._anything_but_end = atoms.with_cut_off(frozenset(atoms.all_labels) - {END})
         self._adds_space = _adds_space(encode, vocabulary)
@@ -226,11 +226,11 @@ class SpellingFinder:
             return np.ones(len(words), dtype=bool)
         data = np.frombuffer(alignment.batch.utf8, dtype=np.uint8)
         ends = alignment.batch.byte_offsets[alignment.ends[words]]
-        may_differ: Bools = self._joined.may_end(data, ends) | (alignment.cuts[words] != Cut.CLEAN)
+        may_differ: Bools = self.joined.may_end(data, ends) | (alignment.cuts[words] != Cut.CLEAN)
         if self._vocabulary.first_word_marked:
             # The space that the tokenizer puts before a text is not in it.
             text_starts = alignment.batch.byte_offsets[alignment.batch.text_starts[alignment.text_of_word[words]]]
-            may_differ |= ends - text_starts < self._joined.longest_stem
+            may_differ |= ends - text_starts < self.joined.longest_stem
         return may_differ
 
     # --- of the words of a batch ---
@@ -245,7 +245,7 @@ class SpellingFinder:
         groups = self._definition.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
         signatures = no_signatures(len(words))
         if self._definition.local and not self._has_marks and not self._whole_texts:
-            pairs = self._joined.unjoinable_pairs
+            pairs = self.joined.unjoinable_pairs
             kinds = 2 * groups + alignment.exact[alignment.text_of_word[words]]
             signatures = word_signatures(alignment, words, kinds, pairs, self._alike)
         alternatives = [self._by_signature.get(signature) for signature in signatures.distinct]
@@ -389,7 +389,7 @@ class SpellingFinder:
         low = max(begin, finish - MAX_ENDING_BYTES)
         for place in range(finish - 1, low, -1):
             pair = 256 * data[place - 1] + data[place]
-            if self._joined.unjoinable_pairs[pair] and self._begins_token(alignment, place):
+            if self.joined.unjoinable_pairs[pair] and self._begins_token(alignment, place):
                 before = bytes([self._alike[pair]]) if data[place - 1] < 0x80 else data[max(begin, place - 4) : place]
                 left = before.decode("utf-8", "ignore")[-1:]
                 return place, STAND_IN + left if is_white_space(left) else left
@@ -456,7 +456,7 @@ class SpellingFinder:
         ending = place.question.ending.encode("utf-8", "surrogatepass")
         if self._vocabulary.first_word_marked and not place.question.left:
             ending = b" " + ending
-        for held in self._joined.continuations_of(ending):
+        for held in self.joined.continuations_of(ending):
             for rest in self._completed(held):
                 rests[rest] = None
                 if self._has_marks or self._adds_space:  # written otherwise at the end of a text
@@ -469,7 +469,7 @@ class SpellingFinder:
     def _glued_on(self, rest: str) -> str:
         """Return a character that can be written right after ``rest``, in a token of its own."""
         last = rest.encode("utf-8", "surrogatepass")[-1]
-        pairs = self._joined.unjoinable_pairs
+        pairs = self.joined.unjoinable_pairs
         return next((c for c in GLUED_ON if pairs[256 * last + ord(c)]), GLUED_ON[0])
 
     def _completed(self, held: bytes) -> list[str]:

@@ -40,6 +40,8 @@ class Request:
         Names of statistics of the next-token distribution that are wanted, from :data:`STATISTICS`.
     statistics_rows
         The rows at which they are wanted.
+    context_tokens
+        How many of the ids, at most ``first``, are a context that other requests share; ``first`` by default.
     """
 
     ids: Ints
@@ -49,6 +51,12 @@ class Request:
     id_lists: Sequence[Ints] = ()
     statistics: tuple[str, ...] = ()
     statistics_rows: Ints = field(default_factory=lambda: NO_ROWS)
+    context_tokens: int | None = None
+
+    @property
+    def n_context(self) -> int:
+        """How many ids the context has that is shared with other requests."""
+        return self.first if self.context_tokens is None else self.context_tokens
 
 
 @dataclass(frozen=True)
@@ -125,10 +133,10 @@ class LanguageModel(Protocol):
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
     ) -> Iterator[tuple[int, Scores]]:
-        """Return the same for sequences that share their contexts, ``ids[:first]``; each context is run once.
+        """Return the same for sequences that share their contexts, ``ids[:n_context]``; each context is run once.
 
-        With ``states``, a context is not run again in later calls either. A model without such a shortcut may simply
-        return :meth:`score` of the same requests.
+        With ``states``, a context is not run again in later calls either, nor is what a sequence begins with that was
+        run in full. A model without such a shortcut may simply return :meth:`score` of the same requests.
         """
 
 

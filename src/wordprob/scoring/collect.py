@@ -42,6 +42,10 @@ class CollectedScores:
         ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
     ambiguous_tails
         The same two masses at the end of branches, by branch.
+    step_masses
+        The log-masses that searches for every spelling need along the texts.
+    boundary_masses
+        ``[W + D, K]``: the log-mass of every atom at every boundary, where such searches need it.
     """
 
     token_log_probs: Floats
@@ -53,13 +57,16 @@ class CollectedScores:
     ambiguous: Floats
     usual: Floats
     read_on: Floats
+    step_masses: Floats
+    boundary_masses: Floats
     undecided: dict[int, float] = field(default_factory=dict)
     ambiguous_tails: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
         """Make room for what a batch needs."""
-        alignment = prepared.alignment
+        alignment, plan = prepared.alignment, prepared.search_plan
+        n_searched = 0 if plan is None else alignment.n_words + alignment.n_texts
         return cls(
             token_log_probs=np.full(len(alignment.ids), np.nan),
             boundaries=np.full(alignment.n_words + alignment.n_texts, np.nan),
@@ -70,6 +77,8 @@ class CollectedScores:
             ambiguous=np.zeros(alignment.n_words + alignment.n_texts),
             usual=np.zeros(alignment.n_words + alignment.n_texts),
             read_on=np.full(alignment.n_words + alignment.n_texts, np.nan),
+            step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
+            boundary_masses=np.full((n_searched, prepared.set_members.shape[1]), np.nan),
         )
 
     def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
@@ -77,7 +86,9 @@ class CollectedScores:
         self._add_observed(prepared, answers)
         for window, scores in answers:
             if len(window.branches):
-                self.leaving[window.branches] = scores.gathered
+                self.leaving[window.branches] = scores.gathered[: len(window.branches)]
+            if len(window.steps):
+                self.step_masses[window.steps] = scores.gathered[len(window.branches) :]
             for name, values in scores.statistics.items():
                 self.statistics[name][window.words] = values
             if prepared.undecided_atoms:
@@ -100,6 +111,8 @@ class CollectedScores:
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
         sets = prepared.boundary_sets[boundaries]
         boundary_mass = log_mass[mass_rows]
+        if len(self.boundary_masses):
+            self.boundary_masses[boundaries] = boundary_mass
         with np.errstate(divide="ignore"):
             log_members = np.log(prepared.set_members)
         self.boundaries[boundaries] = log_sum_exp(boundary_mass + log_members[sets])

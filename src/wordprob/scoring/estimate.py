@@ -7,6 +7,7 @@ import numpy as np
 from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
+from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
 from wordprob.tables.batch_scores import BatchScores, TextTotals
@@ -16,12 +17,18 @@ MAX_SILENT_UNDECIDED_SHARE = 0.01
 
 NO_END = "no end-of-text token"
 INSIDE_TOKEN = "begins inside a token: no entropy or rank of the next token there"
+TOO_WIDE = "all spellings: the interval is wider than the tolerance after {opened} prefixes"
 PROBABILITY_ZERO = "probability zero"
 CONTEXT_PROBABILITY_ZERO = "what comes before it has probability zero"
 
 
-def estimate_batch(prepared: PreparedBatch, collected: CollectedScores) -> BatchScores:
-    """Put the equation's terms together for the words of a batch, those that are context only left out."""
+def estimate_batch(
+    prepared: PreparedBatch, collected: CollectedScores, sums: SpellingSums | None = None
+) -> BatchScores:
+    """Put the equation's terms together for the words of a batch, those that are context only left out.
+
+    ``sums`` are those over every spelling, where they are wanted.
+    """
     alignment, chunk, settings = prepared.alignment, prepared.chunk, prepared.settings
     terms = WordTerms(
         token_log_prob=segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens),
@@ -31,6 +38,9 @@ def estimate_batch(prepared: PreparedBatch, collected: CollectedScores) -> Batch
     )
     names = (*ALWAYS, *settings.estimators)
     estimates = {name: ESTIMATORS[name].estimate(terms) for name in names}
+    if sums is not None:
+        estimates |= _all_estimates(terms, sums)
+        _note_wide_intervals(prepared, sums)
     nothing_written = alignment.cuts == Cut.EMPTY
     for values in estimates.values():
         values[nothing_written] = np.nan
@@ -58,12 +68,26 @@ def estimate_batch(prepared: PreparedBatch, collected: CollectedScores) -> Batch
         naive=estimates["naive"][scored],
         before=(0.0 - terms.log_before)[scored],
         after=(0.0 - terms.log_after)[scored],
-        estimates={name: estimates[name][scored] for name in settings.estimators if name not in ALWAYS},
+        estimates={name: values[scored] for name, values in estimates.items() if name not in ALWAYS},
+        prefixes_opened=None if sums is None else sums.opened[scored],
         statistics={name: values[scored] for name, values in collected.statistics.items()},
         notes={int(position[word]): note for word, note in notes.items() if scored[word]},
         totals=_text_totals(prepared, collected, surprisal),
         note=_note_on_texts(settings),
     )
+
+
+def _all_estimates(terms: WordTerms, sums: SpellingSums) -> dict[str, Floats]:
+    """Return the surprisal of words in every spelling, and its bounds."""
+    with np.errstate(invalid="ignore"):
+        found = terms.log_before - sums.log_low
+        return {"all": found, "all_low": terms.log_before - sums.log_high, "all_high": found.copy()}
+
+
+def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:
+    """Say where the interval is wider than it was asked for."""
+    for word in np.flatnonzero(sums.within == 0.0).tolist():
+        prepared.add_note(word, TOO_WIDE.format(opened=int(sums.opened[word])))
 
 
 def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal: Floats) -> TextTotals:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.scoring.all_spellings import SpellingSums, sum_all_spellings
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
@@ -47,12 +49,14 @@ def score_in_threads(
         for prepared, requests in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
             text_done = _count_on(progress, n_done, n_texts)
+            kept = states if prepared.chunk.shares_context else PrefixStates()
             collecting = []
-            for answers in ask_along_texts(model, preparer.atoms, prepared, requests, states, text_done):
+            for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
             tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
             reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens)
-            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader))
+            sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
+            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader, sum_up))
             n_done += len(prepared.chunk.documents)
             if len(unfinished) > CHUNKS_BEHIND:
                 yield unfinished.popleft().result()
@@ -66,6 +70,7 @@ def _finish(
     collecting: Sequence[Future[None]],
     tails: Sequence[TailScores],
     reader: CutOffReader,
+    sum_up: Callable[[], SpellingSums | None],
 ) -> BatchScores:
     """Take the last steps for a chunk, once all answers have been collected."""
     for step in collecting:
@@ -74,7 +79,7 @@ def _finish(
         collected.add_tail(tail)
     reader.read(prepared, collected)
     collected.apply_spellings(prepared)
-    return estimate_batch(prepared, collected)
+    return estimate_batch(prepared, collected, sum_up())
 
 
 def _prepared_ahead(

@@ -15,13 +15,16 @@ from wordprob.core.atoms import Atoms, atoms_of
 from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
 from wordprob.core.cut_off_tokens import CutOffTokens
+from wordprob.core.search_steps import Ending, StepFinder
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
+from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Tokens
 from wordprob.core.windows import Window, windows
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.search_plan import REWRITTEN, SearchPlan, SearchPlanner, can_search
 
 NOTHING_WRITTEN = "the tokeniser wrote nothing for this word"
 NO_RULE = "ends by no rule: the probability that the text goes on with these characters"
@@ -65,6 +68,13 @@ class Chunk(NamedTuple):
     shares_context: bool = False
 
 
+class SearchSettings(NamedTuple):
+    """How narrow the interval around the sum over every spelling must be, and how many prefixes may be opened."""
+
+    tolerance_nats: float
+    max_open: int
+
+
 @dataclass(frozen=True)
 class BatchSettings:
     """What the numbers of a batch depend on besides its texts and the word definition.
@@ -83,6 +93,8 @@ class BatchSettings:
         Statistics of the next-token distribution that are wanted where words begin.
     estimators
         Further estimators.
+    search
+        How to search for every spelling of words; ``None`` if only the tokenizer's own count.
     """
 
     start_token: int | None
@@ -91,6 +103,7 @@ class BatchSettings:
     min_context: int | None = None
     statistics: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
+    search: SearchSettings | None = None
 
 
 @dataclass
@@ -123,6 +136,8 @@ class PreparedBatch:
         The context windows of each text.
     sets
         What the numbers of sets stand for.
+    search_plan
+        The searches for every spelling of words, where they are wanted.
     set_members, ambiguous_members
         ``[S, K]``: 1 where atom k is in set s, or has cut-off characters of which only some are, else 0.
     """
@@ -139,6 +154,7 @@ class PreparedBatch:
     undecided_atoms: dict[int, list[int]] = field(default_factory=dict)
     branches: Branches = field(default_factory=Branches)
     windows: list[list[Window]] = field(default_factory=list)
+    search_plan: SearchPlan | None = None
     set_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     ambiguous_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
@@ -263,6 +279,7 @@ class TextPreparer:
         self.atoms = atoms_of(tokenizer.vocabulary, self.definition, vocab_size)
         self._vocabulary = tokenizer.vocabulary
         self._finders: dict[str, SpellingFinder] = {}
+        self._step_finders: dict[str, StepFinder] = {}
         self._sets = BoundarySets(self.atoms)
         self._no_rule = WithoutBoundaries(self.definition)
         self.cut_off_tokens = CutOffTokens(self._vocabulary, self.definition, self.atoms)
@@ -295,10 +312,13 @@ class TextPreparer:
         )
         self._note_rewritten_words(prepared, tokens)
         self._set_starts(prepared)
-        for rule, words in self._rules(prepared):
+        rules = self._rules(prepared)
+        for rule, words in rules:
             self._set_boundaries(prepared, rule, words)
             self._add_spellings(prepared, rule, words)
         self._pass_over_empty_words(prepared)
+        if settings.search is not None:
+            self._plan_searches(prepared, rules)
         prepared.windows = [_windows(alignment, text, settings) for text in range(alignment.n_texts)]
         prepared.set_members = self._sets.members()
         prepared.ambiguous_members = self._sets.ambiguous()
@@ -469,6 +489,39 @@ class TextPreparer:
         wanted = (prepared.alignment.cuts[words] != Cut.EMPTY) & prepared.touches_scored[words]
         for word in self.finder(rule).add_branches(prepared.alignment, words[wanted], prepared.branches):
             prepared.mark_missing(np.array([word]), NO_START)
+
+
+    # --- every spelling ---
+
+    def _plan_searches(self, prepared: PreparedBatch, rules: Sequence[tuple[WordDefinition, Ints]]) -> None:
+        """Plan the search for every spelling of the words that are scored."""
+        alignment = prepared.alignment
+        plan = prepared.search_plan = SearchPlan()
+        has_start = (prepared.boundary_sets != BoundarySets.NOTHING).tolist()
+        planner = SearchPlanner(self._vocabulary, alignment, prepared.branches, has_start)
+        for rule, words in rules:
+            steps = self._step_finder(rule)
+            for word in words[prepared.is_scored[words]].tolist():
+                boundary = int(alignment.boundary_after[word])
+                if prepared.missing[boundary - 1 : boundary + 1].any() or alignment.cuts[word] == Cut.EMPTY:
+                    continue
+                if not can_search(alignment, self._vocabulary, word):
+                    prepared.add_note(word, REWRITTEN)
+                    continue
+                planner.add(plan, word, self._ending(alignment, rule, word), steps)
+
+    def _step_finder(self, rule: WordDefinition) -> StepFinder:
+        if rule.name not in self._step_finders:
+            index = TokenIndex(self._vocabulary, len(self.atoms.atom_of_token))
+            joined = self.finder(rule).joined
+            self._step_finders[rule.name] = StepFinder(index, joined, self.atoms, self.cut_off_tokens)
+        return self._step_finders[rule.name]
+
+    def _ending(self, alignment: Alignment, rule: WordDefinition, word: int) -> Ending:
+        """Return what ends a word, whatever its spelling."""
+        left, content = _left_and_word(alignment, word)
+        labels = self.finder(rule).boundary(left, content, int(alignment.ids[alignment.stop_tokens[word] - 1]))
+        return Ending(labels, frozenset() if labels is None else rule.undecided(left, content, self.atoms.labels))
 
 
 def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:

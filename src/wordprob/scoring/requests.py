@@ -24,6 +24,7 @@ from wordprob.core.equation import logsumexp
 from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.prepare import PreparedBatch
+from wordprob.scoring.search_plan import SearchPlan
 
 Progress = Callable[[int, int], None]
 """Called with the numbers of texts done and in all."""
@@ -53,6 +54,8 @@ class WindowRequest:
         Whether the window reaches the end of the text.
     branches
         The branches that leave the text in this window.
+    steps
+        The masses of the search plan that are asked for in this window, after those of the branches.
     words
         The words that begin in this window, where statistics are wanted.
     request
@@ -64,6 +67,7 @@ class WindowRequest:
     boundaries: slice
     reaches_end: bool
     branches: Ints
+    steps: Ints
     words: Ints
     request: Request
 
@@ -122,6 +126,8 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     """Return what the model is asked about a batch: for each text, once for each of its windows."""
     alignment, settings = prepared.alignment, prepared.settings
     leaving = _LeavingBranches(prepared)
+    steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
+    id_lists = leaving.id_lists + steps.id_lists
     no_start = int(settings.start_token is None)  # then there is no distribution before the first token
     wanted: list[tuple[int, Window, int]] = []
     for text, first_needed in enumerate(prepared.first_rows_needed.tolist()):
@@ -144,6 +150,8 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     branches = _slices_between(leaving.rows, text_rows + window_firsts, stop_rows)
     window_of_branch = np.searchsorted(text_rows + window_firsts, leaving.rows, side="right") - 1
     gather_rows = leaving.rows - origins[window_of_branch]
+    steps_of_windows = _slices_between(steps.rows, text_rows + window_firsts, stop_rows)
+    step_rows = steps.rows - origins[np.searchsorted(text_rows + window_firsts, steps.rows, side="right") - 1]
 
     requests = []
     rows_of_windows = zip(text_rows.tolist(), origins.tolist(), reaches_end.tolist(), strict=True)
@@ -155,9 +163,9 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
         request = Request(
             ids=prefix_ids(prepared, text, window, window.last + 1),
             first=text_row + first - origin,
-            gather=gather_rows[branches[n]],
-            gather_lists=leaving.lists[branches[n]],
-            id_lists=leaving.id_lists,
+            gather=np.concatenate([gather_rows[branches[n]], step_rows[steps_of_windows[n]]]),
+            gather_lists=np.concatenate([leaving.lists[branches[n]], steps.lists[steps_of_windows[n]]]),
+            id_lists=id_lists,
             statistics=settings.statistics,
             statistics_rows=alignment.first_tokens[words] + text - origin,
         )
@@ -168,6 +176,7 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
                 boundaries=boundaries[n],
                 reaches_end=is_last,
                 branches=leaving.branches[branches[n]],
+                steps=steps.numbers[steps_of_windows[n]],
                 words=words,
                 request=request,
             )
@@ -185,6 +194,18 @@ class _LeavingBranches:
         self.rows = rows[self.branches]
         self.lists = lists[self.branches]
         self.id_lists = [np.array(ids, dtype=np.int64) for ids in prepared.branches.id_lists]
+
+
+class _PlannedSteps:
+    """The masses that searches need along the texts, in the order of their rows."""
+
+    def __init__(self, prepared: PreparedBatch, first_list: int) -> None:
+        plan = prepared.search_plan or SearchPlan()
+        rows = np.array(plan.rows, dtype=np.int64)
+        self.numbers = np.argsort(rows, kind="stable")
+        self.rows = rows[self.numbers]
+        self.lists = np.array(plan.lists, dtype=np.int64)[self.numbers] + first_list
+        self.id_lists = [np.array(ids, dtype=np.int64) for ids in plan.id_lists]
 
 
 def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]:
@@ -228,7 +249,7 @@ def ask_along_texts(
     windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
     n_done = int(np.sum(windows_left == 0))
     asked = [window.request for window in requests]
-    share = prepared.chunk.shares_context
+    share = prepared.chunk.shares_context or prepared.search_plan is not None  # searches go on from the same states
     scored = model.open(asked, atoms, states) if share else model.score(asked, atoms)
     answers: list[Answer] = []
     n_rows = 0

@@ -7,6 +7,7 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from wordprob.errors import InputError
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
+from wordprob.scoring.all_spellings import sum_all_spellings
 from wordprob.scoring.batching import (
     CHARACTERS_PER_BATCH_TOKEN,
     FIRST_CHUNK_CHARACTERS,
@@ -32,7 +34,7 @@ from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
-from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.prepare import BatchSettings, Chunk, SearchSettings, TextPreparer
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -60,6 +62,8 @@ def score_chunk(
     states: PrefixStates | None = None,
 ) -> BatchScores:
     """Score some texts: the sequential path."""
+    if states is None or not chunk.shares_context:
+        states = PrefixStates()  # kept for this chunk only
     prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
@@ -68,7 +72,8 @@ def score_chunk(
         collected.add_tail(tail)
     CutOffReader(model, preparer.atoms, preparer.cut_off_tokens).read(prepared, collected)
     collected.apply_spellings(prepared)
-    return estimate_batch(prepared, collected)  # the equation
+    sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
+    return estimate_batch(prepared, collected, sums)  # the equation
 
 
 def score_for_parent(channel: Channel) -> None:
@@ -119,6 +124,9 @@ class Scorer:
         min_context: int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
+        spellings: str = "own",
+        tolerance: float = 0.01,
+        max_open: int = 128,
         progress: Progress | None = None,
         readers: int | None = 0,
     ) -> WordTable:
@@ -147,13 +155,32 @@ class Scorer:
             Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
+        spellings
+            ``own`` counts the tokenizer's own spellings of a word. ``all`` counts every token sequence that writes it
+            as well, and adds ``surprisal_all`` with the bounds ``surprisal_all_low`` and ``surprisal_all_high``.
+        tolerance
+            For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
+            asked nothing further.
+        max_open
+            For all spellings: how many beginnings of spellings are looked into for a word, at most.
         progress
             Called with the numbers of texts done and in all; a long text counts as several.
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
         """
-        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
+        options = ScoringOptions(
+            words=_rule_of(words),
+            boundary=boundary,
+            unit=unit,
+            min_context=min_context,
+            extras=tuple(extras),
+            estimators=tuple(estimators),
+            spellings=spellings,
+            tolerance=tolerance,
+            max_open=max_open,
+            readers=readers,
+        )
         documents = _documents(texts, ids)
         choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
@@ -177,6 +204,9 @@ class Scorer:
         min_context: int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
+        spellings: str = "own",
+        tolerance: float = 0.01,
+        max_open: int = 128,
         progress: Progress | None = None,
         readers: int | None = 0,
     ) -> WordTable:
@@ -195,7 +225,7 @@ class Scorer:
             As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        boundary, unit, ids, min_context, extras, estimators, progress, readers
+        boundary, unit, ids, min_context, extras, estimators, spellings, tolerance, max_open, progress, readers
             As for :meth:`score`.
 
         Examples
@@ -205,7 +235,18 @@ class Scorer:
         >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
         [0.4, 0.35]
         """
-        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
+        options = ScoringOptions(
+            words=_rule_of(words),
+            boundary=boundary,
+            unit=unit,
+            min_context=min_context,
+            extras=tuple(extras),
+            estimators=tuple(estimators),
+            spellings=spellings,
+            tolerance=tolerance,
+            max_open=max_open,
+            readers=readers,
+        )
         rest = _documents(continuations, ids)
         joined = [_join(context, document.text, separator) for document in rest]
         whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
@@ -274,6 +315,7 @@ class Scorer:
             min_context=options.min_context,
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
+            search=_search_settings(options),
         )
 
     def _chunks(
@@ -314,6 +356,12 @@ class Scorer:
         }
 
 
+def _search_settings(options: ScoringOptions) -> SearchSettings | None:
+    if options.spellings == "own":
+        return None
+    return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
+
+
 Part = TypeVar("Part")
 
 
@@ -321,18 +369,9 @@ def _part_of(values: Sequence[Part] | None, part: slice) -> Sequence[Part] | Non
     return None if values is None else values[part]
 
 
-def _options(
-    words: Words,
-    boundary: str,
-    unit: str,
-    min_context: int | None,
-    extras: Collection[str],
-    estimators: Collection[str],
-    readers: int | None,
-) -> ScoringOptions:
-    """Check what was given; lists of words are checked against the texts later."""
-    rule = "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
-    return ScoringOptions(rule, boundary, unit, min_context, tuple(extras), tuple(estimators), readers)
+def _rule_of(words: Words) -> str | WordDefinition:
+    """Return the rule that options are checked with; lists of words are checked against the texts later."""
+    return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
 
 
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:

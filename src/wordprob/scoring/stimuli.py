@@ -435,8 +435,7 @@ def scoring_arguments(options: ScoringOptions | None, overrides: Mapping[str, An
 
     ``words`` is not among them, as it depends on the table.
     """
-    arguments = {} if options is None else {name: getattr(options, name) for name in options.names()}
-    arguments.pop("words", None)
+    arguments = {} if options is None else options.to_dict("words")
     if not arguments.get("estimators"):
         arguments.pop("estimators", None)
     return {**arguments, **overrides}

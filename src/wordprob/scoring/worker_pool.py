@@ -61,6 +61,7 @@ class PackedRequests(NamedTuple):
     ids: Ints
     n_ids: Ints
     firsts: Ints
+    n_context: Ints
     gather: Ints
     gather_lists: Ints
     n_gather: Ints
@@ -78,6 +79,7 @@ class PackedRequests(NamedTuple):
             ids=concat_ints(request.ids for request in requests),
             n_ids=np.array([len(request.ids) for request in requests], dtype=np.int64),
             firsts=np.array([request.first for request in requests], dtype=np.int64),
+            n_context=np.array([request.n_context for request in requests], dtype=np.int64),
             gather=concat_ints(request.gather for request in requests),
             gather_lists=concat_ints(request.gather_lists for request in requests),
             n_gather=np.array([len(request.gather) for request in requests], dtype=np.int64),
@@ -103,8 +105,9 @@ class PackedRequests(NamedTuple):
                 id_lists=self.id_lists,
                 statistics=self.statistics,
                 statistics_rows=self.statistics_rows[statistics[n]],
+                context_tokens=n_context,
             )
-            for n, first in enumerate(self.firsts.tolist())
+            for n, (first, n_context) in enumerate(zip(self.firsts.tolist(), self.n_context.tolist(), strict=True))
         ]
 
 

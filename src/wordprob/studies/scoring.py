@@ -62,15 +62,7 @@ def score_texts(
         if progress is not None:
             progress(description, done, total)
 
-    return scorer.score(
-        texts,
-        words,
-        unit="nats",
-        boundary=scoring.boundary,
-        min_context=scoring.min_context,
-        readers=scoring.readers,
-        progress=report,
-    )
+    return scorer.score(texts, words, unit="nats", progress=report, **scoring.to_dict("words", "unit"))
 
 
 def options_record(

@@ -67,6 +67,8 @@ class BatchScores:
         Statistics of the next-token distribution where each word begins, by name.
     estimates
         Surprisals by further estimators, by the estimator's name.
+    prefixes_opened
+        In the search for every spelling of each word, where there was one.
     """
 
     documents: Sequence[Document]
@@ -88,6 +90,7 @@ class BatchScores:
     goes_on: bool = False
     statistics: Mapping[str, Floats] = field(default_factory=dict)
     estimates: Mapping[str, Floats] = field(default_factory=dict)
+    prefixes_opened: Floats | None = None
 
     def __len__(self) -> int:
         """Return the number of words."""

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wordprob.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -124,6 +126,15 @@ EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
 
 register_column(_statistic("entropy", "entropy of the next token where the word begins", in_units=True))
 register_column(_statistic("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
+
+register_column(
+    Column(
+        "prefixes_opened",
+        "beginnings of spellings looked into, with all spellings",
+        lambda batch: np.full(len(batch), np.nan) if batch.prefixes_opened is None else batch.prefixes_opened,
+        whole=True,
+    )
+)
 
 TEXT_COLUMNS: dict[str, str] = {
     "text_id": "which text",

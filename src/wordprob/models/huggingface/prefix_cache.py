@@ -1,8 +1,8 @@
 """Contexts that many requests share: each is run once, and the requests go on from its key/value states.
 
-A request splits its ids into a context ``ids[:first]`` and a *rest* ``ids[first:]``, whose states are wanted. Contexts
-of which one is a prefix of another need one run, of the longest. Then rests are run in rows. A row belongs to one
-context and holds several rests one after another::
+A request splits its ids into a context ``ids[:n_context]`` and a *rest*, whose states are wanted from ``first`` on.
+Contexts of which one is a prefix of another need one run, of the longest. Then rests are run in rows. A row belongs to
+one context and holds several rests one after another::
 
     keys     c0 c1 c2 c3 | a0 a1 | b0        context, then rest a (of a request whose context is c0 c1 c2 c3)
     query a1  x  x  x  x    x  x               and rest b (of one whose context is c0 c1 only)
@@ -137,7 +137,7 @@ class PrefixCache:
 
         A network that attends to a window would need another mask for what lies beyond it.
         """
-        return self.usable and request.first > 0 and len(request.ids) < self._window
+        return self.usable and request.n_context > 0 and len(request.ids) < self._window
 
     def kept_in(self, states: PrefixStates) -> KeptContexts:
         """Return the contexts of this model that are kept in ``states``."""
@@ -149,10 +149,11 @@ class PrefixCache:
     ) -> tuple[list[int], list[tuple[Ints, list[int]]]]:
         """Return which requests are cheaper in full, and the others by their contexts.
 
-        A context that only one request has is cheaper in full, unless it is kept for later calls.
+        A context that only one request has is cheaper in full, unless it is kept for later calls. A request that has
+        no context is run in full.
         """
         fitting = [index for index, request in enumerate(requests) if self.fits(request)]
-        groups = group_by_prefix([requests[index].ids[: requests[index].first] for index in fitting])
+        groups = group_by_prefix([requests[index].ids[: requests[index].n_context] for index in fitting])
         in_full = set(range(len(requests))) - set(fitting)
         shared = []
         for group in groups:
@@ -279,15 +280,18 @@ class PrefixCache:
         positions = np.zeros_like(ids)
         context_lengths = np.zeros_like(ids)  # how much of its row's context each token attends to
         rest_numbers = np.full_like(ids, PADDING)  # which of its row's rests each token belongs to
+        wanted = np.zeros(ids.shape, dtype=bool)
         for number, row in enumerate(rows):
             begin = 0
             for rest_number, member in enumerate(row.members):
                 request = requests[member]
-                end = begin + len(request.ids) - request.first
-                ids[number, begin:end] = request.ids[request.first :]
-                positions[number, begin:end] = np.arange(request.first, len(request.ids))
-                context_lengths[number, begin:end] = request.first
+                n_context = request.n_context
+                end = begin + len(request.ids) - n_context
+                ids[number, begin:end] = request.ids[n_context:]
+                positions[number, begin:end] = np.arange(n_context, len(request.ids))
+                context_lengths[number, begin:end] = n_context
                 rest_numbers[number, begin:end] = rest_number
+                wanted[number, begin + request.first - n_context : end] = True
                 begin = end
         visible = _visible(
             longest_context, self._forward.to_device(context_lengths), self._forward.to_device(rest_numbers)
@@ -302,7 +306,7 @@ class PrefixCache:
             past_key_values=_stacked([row.context for row in rows], longest_context),
             use_cache=True,
         )[0]
-        return states.flatten(0, 1)[self._forward.to_device(np.flatnonzero(rest_numbers != PADDING))]
+        return states.flatten(0, 1)[self._forward.to_device(np.flatnonzero(wanted))]
 
 
 def _visible(longest_context: int, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
@@ -327,12 +331,12 @@ def _key(context: Ints) -> bytes:
 
 def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:
     request = requests[fitting[group.longest]]
-    return request.ids[: request.first]
+    return request.ids[: request.n_context]
 
 
 def _rest_rows(context: ContextStates, members: Sequence[int], requests: Sequence[Request]) -> list[RestRow]:
     """Return the rests of requests in rows of at most :data:`ROW_TOKENS` tokens."""
-    lengths = [len(requests[member].ids) - requests[member].first for member in members]
+    lengths = [len(requests[member].ids) - requests[member].n_context for member in members]
     rows = []
     for places in pack(lengths, ROW_TOKENS):
         tokens = sum(lengths[place] for place in places)
