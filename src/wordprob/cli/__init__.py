@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("wordprob.cli.report:report", "Make one HTML file with the scored words in colour."),
     "serve": ("wordprob.cli.serve:serve", "Start a local web page that scores texts."),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "Show how a tokeniser writes words."),
+    "spellings": ("wordprob.cli.spellings:spellings", "List every spelling of a word, with its probability."),
     "check": ("wordprob.cli.check:check", "Check that the words after a context add up to one."),
     "models": ("wordprob.cli.models:models", "List the models that have a short name."),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wordprob.cli.options import model_options
+from wordprob.cli.output import visible
 from wordprob.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def check(context: str, words: str, max_open: int, top: int, model: ModelOptions
 def _print(found: SumCheck, top: int) -> None:
     """Print the account, and a verdict."""
     for word, p in list(found.probabilities.items())[:top]:
-        click.echo(_line(p, _visible(word)))
+        click.echo(_line(p, visible(word)))
     others = len(found.probabilities) - top
     if others > 0:
         click.echo(_line(sum(list(found.probabilities.values())[top:]), f"{others} other words"))
@@ -62,8 +63,3 @@ def _print(found: SumCheck, top: int) -> None:
 def _line(p: float, what: str) -> str:
     """Return a line of the account."""
     return f"{round(p, 6) + 0.0:10.6f}  {what}"  # + 0.0: no minus before a zero
-
-
-def _visible(word: str) -> str:
-    """Return a word with signs for the white space before it."""
-    return word.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")

@@ -209,3 +209,8 @@ def _missing_values(counts: Mapping[str, int], n_words: int) -> list[str]:
     if n_others:
         warnings_.append(f"{n_others} more have none, for other reasons; the column note has them")
     return warnings_
+
+
+def visible(text: str) -> str:
+    """Return a text with signs for white space."""
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")

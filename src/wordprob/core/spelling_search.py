@@ -75,6 +75,25 @@ class Prefix(NamedTuple):
         return self.log_prob if self.log_cut_off is None else self.log_prob + self.log_cut_off
 
 
+class FoundSpelling(NamedTuple):
+    """A spelling of a word.
+
+    Attributes
+    ----------
+    row, ids
+        Where it leaves the observed tokens, and its tokens from there on.
+    mass
+        Its mass, scaled.
+    reaches_over
+        True if one more token, of several that are counted together, holds the rest of the word and what ends it.
+    """
+
+    row: int
+    ids: tuple[int, ...]
+    mass: float
+    reaches_over: bool
+
+
 @dataclass
 class WordSearch:
     """The search for one word.
@@ -101,6 +120,8 @@ class WordSearch:
         The prefixes that have not been opened.
     opened
         How many were opened by asking the model.
+    spellings
+        The spellings that were found, where they are to be kept.
     """
 
     word: int
@@ -113,6 +134,7 @@ class WordSearch:
     undecided: float = 0.0
     waiting: list[Prefix] = field(default_factory=list)
     opened: int = 0
+    spellings: list[FoundSpelling] | None = None
 
     def steps(self, prefix: Prefix) -> Steps:
         """Return what may come after a prefix, except after a whole word, where only atoms matter."""
@@ -134,9 +156,15 @@ class WordSearch:
         if prefix.log_prob == -math.inf:
             return
         if self.ending.labels is None and self.is_whole(prefix):
-            self.found += self.mass(prefix.log_prob)
+            self._count(prefix, self.mass(prefix.log_prob))
         else:
             self.waiting.append(prefix)
+
+    def _count(self, prefix: Prefix, mass: float, *, reaches_over: bool = False) -> None:
+        """Add a spelling, whose mass is scaled, to what was found."""
+        self.found += mass
+        if self.spellings is not None:
+            self.spellings.append(FoundSpelling(prefix.row, prefix.ids, mass, reaches_over))
 
     # --- what the model says ---
 
@@ -149,7 +177,7 @@ class WordSearch:
             child = self._child(prefix, token, len(self.target), next(masses))
             self.wait_for(child._replace(pending=pending))
         if len(steps.ending):
-            self.found += self.mass(next(masses))
+            self._count(prefix, self.mass(next(masses)), reaches_over=True)
         if len(steps.undecided):
             self.undecided += self.mass(next(masses))
 
@@ -163,7 +191,7 @@ class WordSearch:
         """Go on from a prefix that has written the word: ``log_masses`` are those of all atoms after it."""
         masses = self.finder.after_word(log_masses, self.ending)
         scaled = self.mass(prefix.log_prob)
-        self.found += scaled * masses.ending
+        self._count(prefix, scaled * masses.ending)
         self.undecided += scaled * masses.undecided
         if masses.cut_off > 0.0:
             self.wait_for(prefix._replace(log_cut_off=math.log(masses.cut_off)))

@@ -75,11 +75,16 @@ class AllSpellings:
         self._tolerance_nats = tolerance_nats
         self._max_open = max_open
 
-    def search(self, prepared: PreparedBatch, collected: CollectedScores, states: PrefixStates) -> SpellingSums:
+    def search(
+        self,
+        prepared: PreparedBatch,
+        collected: CollectedScores,
+        states: PrefixStates | None,
+        keep_spellings: bool = False,
+    ) -> list[WordSearch]:
         """Search for every spelling of the words of a batch, once its other scores are complete."""
-        plan = prepared.search_plan
-        assert plan is not None
-        searches = [self._begin(prepared, collected, planned) for planned in plan.searches]
+        planned_searches = [] if prepared.search_plan is None else prepared.search_plan.searches
+        searches = [self._begin(prepared, collected, planned, keep_spellings) for planned in planned_searches]
         active = searches
         while active:
             openings = []
@@ -88,19 +93,16 @@ class AllSpellings:
                 openings += [Opening(search, prefix) for prefix in chosen]
             self._open(prepared, openings, states)
             active = list({id(opening.search): opening.search for opening in openings}.values())
-        sums = _empty_sums(prepared.alignment.n_words)
-        for search in searches:
-            sums.log_low[search.word] = search.log_low
-            sums.log_high[search.word] = search.log_high
-            sums.opened[search.word] = search.opened
-            sums.within[search.word] = search.is_within(self._tolerance_nats)
-        return sums
+        return searches
 
     # --- what the pass along the texts says ---
 
-    def _begin(self, prepared: PreparedBatch, collected: CollectedScores, planned: PlannedSearch) -> WordSearch:
+    def _begin(
+        self, prepared: PreparedBatch, collected: CollectedScores, planned: PlannedSearch, keep_spellings: bool
+    ) -> WordSearch:
         """Set out from the prefixes alive where a word begins, and go along the observed path as far as it leads."""
         search = WordSearch(planned.word, planned.target, planned.ending, planned.finder, planned.observed)
+        search.spellings = [] if keep_spellings else None
         search.log_scale = _log_scale(prepared, collected, planned)
         text = int(prepared.alignment.text_of_word[planned.word])
         for known in planned.leaving:
@@ -136,7 +138,7 @@ class AllSpellings:
 
     # --- what the model is asked ---
 
-    def _open(self, prepared: PreparedBatch, openings: Sequence[Opening], states: PrefixStates) -> None:
+    def _open(self, prepared: PreparedBatch, openings: Sequence[Opening], states: PrefixStates | None) -> None:
         """Ask the model about prefixes, and go on from them."""
         requests = list(self._requests(prepared, openings))
         for n, scores in self._model.open(requests, self._atoms, states):
@@ -180,10 +182,6 @@ class AllSpellings:
             search.open_inside(prefix, search.steps(prefix), scores.gathered)
 
 
-def _empty_sums(n_words: int) -> SpellingSums:
-    return SpellingSums(*(np.full(n_words, np.nan) for _ in range(4)))
-
-
 def _observed_log_prob(collected: CollectedScores, text: int, first_row: int, stop_row: int) -> float:
     """Return log p of the observed tokens between two rows."""
     return float(collected.token_log_probs[first_row - text : stop_row - text].sum())
@@ -201,10 +199,21 @@ def _log_scale(prepared: PreparedBatch, collected: CollectedScores, planned: Pla
 
 
 def sum_all_spellings(
-    model: LanguageModel, atoms: Atoms, prepared: PreparedBatch, collected: CollectedScores, states: PrefixStates
+    model: LanguageModel,
+    atoms: Atoms,
+    prepared: PreparedBatch,
+    collected: CollectedScores,
+    states: PrefixStates | None,
 ) -> SpellingSums | None:
     """Return the sums over every spelling of the words of a batch; ``None`` if they are not wanted."""
-    search = prepared.settings.search
-    if search is None:
+    settings = prepared.settings.search
+    if settings is None:
         return None
-    return AllSpellings(model, atoms, search.tolerance_nats, search.max_open).search(prepared, collected, states)
+    sums = SpellingSums(*(np.full(prepared.alignment.n_words, np.nan) for _ in range(4)))
+    spellings = AllSpellings(model, atoms, settings.tolerance_nats, settings.max_open)
+    for search in spellings.search(prepared, collected, states):
+        sums.log_low[search.word] = search.log_low
+        sums.log_high[search.word] = search.log_high
+        sums.opened[search.word] = search.opened
+        sums.within[search.word] = search.is_within(settings.tolerance_nats)
+    return sums

@@ -49,7 +49,7 @@ def score_in_threads(
         for prepared, requests in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
             text_done = _count_on(progress, n_done, n_texts)
-            kept = states if prepared.chunk.shares_context else PrefixStates()
+            kept = states if prepared.chunk.shares_context else PrefixStates()  # else kept for this chunk only
             collecting = []
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))

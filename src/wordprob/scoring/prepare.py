@@ -490,7 +490,6 @@ class TextPreparer:
         for word in self.finder(rule).add_branches(prepared.alignment, words[wanted], prepared.branches):
             prepared.mark_missing(np.array([word]), NO_START)
 
-
     # --- every spelling ---
 
     def _plan_searches(self, prepared: PreparedBatch, rules: Sequence[tuple[WordDefinition, Ints]]) -> None:

@@ -168,6 +168,7 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
             id_lists=id_lists,
             statistics=settings.statistics,
             statistics_rows=alignment.first_tokens[words] + text - origin,
+            context_tokens=None if prepared.chunk.shares_context else 0,
         )
         requests.append(
             WindowRequest(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import regex
 
@@ -34,7 +34,7 @@ from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
-from wordprob.scoring.prepare import BatchSettings, Chunk, SearchSettings, TextPreparer
+from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -47,6 +47,9 @@ from wordprob.scoring.worker_pool import (
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
+
+if TYPE_CHECKING:
+    from wordprob.scoring.word_spellings import WordSpellings
 
 CACHED_PREPARERS = 8
 """Word definitions that a scorer keeps ready."""
@@ -62,8 +65,23 @@ def score_chunk(
     states: PrefixStates | None = None,
 ) -> BatchScores:
     """Score some texts: the sequential path."""
-    if states is None or not chunk.shares_context:
-        states = PrefixStates()  # kept for this chunk only
+    if not chunk.shares_context:
+        states = None  # what other chunks keep is of no use here
+    if states is None and settings.search is not None:
+        states = PrefixStates()
+    prepared, collected = collect_chunk(model, preparer, chunk, settings, states)
+    sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
+    return estimate_batch(prepared, collected, sums)  # the equation
+
+
+def collect_chunk(
+    model: LanguageModel,
+    preparer: TextPreparer,
+    chunk: Chunk,
+    settings: BatchSettings,
+    states: PrefixStates | None,
+) -> tuple[PreparedBatch, CollectedScores]:
+    """Ask the model everything about some texts that their words need in the tokenizer's own spellings."""
     prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
@@ -72,8 +90,7 @@ def score_chunk(
         collected.add_tail(tail)
     CutOffReader(model, preparer.atoms, preparer.cut_off_tokens).read(prepared, collected)
     collected.apply_spellings(prepared)
-    sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
-    return estimate_batch(prepared, collected, sums)  # the equation
+    return prepared, collected
 
 
 def score_for_parent(channel: Channel) -> None:
@@ -248,7 +265,7 @@ class Scorer:
             readers=readers,
         )
         rest = _documents(continuations, ids)
-        joined = [_join(context, document.text, separator) for document in rest]
+        joined = [join_texts(context, document.text, separator) for document in rest]
         whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
         begins = [begin for _, begin in joined]
         choice = choose_words_of_continuations(words, options.boundary, whole, begins)
@@ -272,6 +289,12 @@ class Scorer:
         scored = self._score(choice.definition, chunks, settings, readers, progress)
         metadata = {**self._metadata(choice), "context": context}
         return WordTable.build(scored, metadata, unit, options.extras)
+
+    def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
+        """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
+        from wordprob.scoring.word_spellings import spellings_of
+
+        return spellings_of(self, context, word, words, **options)
 
     # --- steps ---
 
@@ -374,7 +397,7 @@ def _rule_of(words: Words) -> str | WordDefinition:
     return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
 
 
-def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:
+def join_texts(context: str, continuation: str, separator: str) -> tuple[str, int]:
     """Return the whole text, and where the continuation begins in it."""
     has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
     head = context if has_space else context + separator

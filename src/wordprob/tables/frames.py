@@ -83,7 +83,7 @@ def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
 
-    if not sum(map(len, words)):
+    if not words:
         return pd.DataFrame({column.name: [] for column in WORD_COLUMNS})
     frame: pd.DataFrame = pa.concat_tables(words).to_pandas()
     frame.insert(0, WORD_COLUMNS[0].name, np.concatenate(text_ids))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -113,10 +113,10 @@ class HFModel:
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
     ) -> Iterator[tuple[int, Scores]]:
-        """Return the scores of requests whose contexts, ``ids[:first]``, are run once for all that share them.
+        """Return the scores of requests whose contexts, ``ids[:n_context]``, are run once for all that share them.
 
-        With ``states``, contexts are kept there for later calls. A request that shares its context with no other, or
-        that the network cannot go on with from the states of a context, is run in full.
+        With ``states``, contexts are kept there for later calls, and so are requests without a context. A request that
+        alone has its context, or that the network cannot go on with from the states of a context, is run in full.
         """
         return self._read_ahead(self._launch_shared(requests, atoms, states))
 
@@ -136,10 +136,13 @@ class HFModel:
     def _launch_shared(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None
     ) -> Iterator[PendingScores]:
-        in_full, shared = self.prefix_cache.split(requests, states)
+        in_full, kept, shared = self.prefix_cache.split(requests, states)
         yield from self._launch_in_full(in_full, requests, atoms)
         scorer = self.head.scorer(atoms)
-        for indices, hidden in self.prefix_cache.run_shared(requests, shared, states):
+        runs = [self.prefix_cache.run_shared(requests, shared, states)]
+        if states is not None:
+            runs.append(self.prefix_cache.run_and_keep(requests, kept, states))
+        for indices, hidden in chain.from_iterable(runs):
             together = [requests[index] for index in indices]
             yield self.head.launch(indices, together, hidden, scorer)
 

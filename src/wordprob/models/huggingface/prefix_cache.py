@@ -91,12 +91,33 @@ class KeptContexts:
 
     def add(self, context: Ints, states: ContextStates) -> None:
         """Keep the states of a context, and drop the least recently used ones beyond :data:`MAX_KEPT_BYTES`."""
+        key = _key(context)
+        if key in self._states:
+            return
         states = states.copy()
-        self._states[_key(context)] = states
+        self._states[key] = states
         self.size_bytes += states.size_bytes
         while self.size_bytes > MAX_KEPT_BYTES:
             _, dropped = self._states.popitem(last=False)
             self.size_bytes -= dropped.size_bytes
+
+
+class RequestGroups(NamedTuple):
+    """Requests by how they are run, as indices.
+
+    Attributes
+    ----------
+    in_full
+        Those that are run in full, and of which nothing is kept.
+    kept
+        Those that are run in full, and whose states are kept.
+    shared
+        Contexts, each with the requests that go on from it.
+    """
+
+    in_full: list[int]
+    kept: list[int]
+    shared: list[tuple[Ints, list[int]]]
 
 
 class RestRow(NamedTuple):
@@ -133,28 +154,28 @@ class PrefixCache:
         self.contexts_run = 0
 
     def fits(self, request: Request) -> bool:
-        """Return True if a request can go on from the states of its context.
+        """Return True if a request can go on from the states of its context, or others from its own.
 
         A network that attends to a window would need another mask for what lies beyond it.
         """
-        return self.usable and request.n_context > 0 and len(request.ids) < self._window
+        return self.usable and len(request.ids) < self._window
 
     def kept_in(self, states: PrefixStates) -> KeptContexts:
         """Return the contexts of this model that are kept in ``states``."""
         kept: KeptContexts = states.entries.setdefault(self, KeptContexts())
         return kept
 
-    def split(
-        self, requests: Sequence[Request], states: PrefixStates | None
-    ) -> tuple[list[int], list[tuple[Ints, list[int]]]]:
-        """Return which requests are cheaper in full, and the others by their contexts.
+    def split(self, requests: Sequence[Request], states: PrefixStates | None) -> RequestGroups:
+        """Return which requests are run in full, and the others by their contexts.
 
-        A context that only one request has is cheaper in full, unless it is kept for later calls. A request that has
-        no context is run in full.
+        A request that has no context is run in full; so is one that alone has its context, unless that is kept for
+        later calls.
         """
-        fitting = [index for index, request in enumerate(requests) if self.fits(request)]
+        usable = [index for index, request in enumerate(requests) if self.fits(request)]
+        fitting = [index for index in usable if requests[index].n_context > 0]
+        kept = [index for index in usable if requests[index].n_context == 0] if states is not None else []
         groups = group_by_prefix([requests[index].ids[: requests[index].n_context] for index in fitting])
-        in_full = set(range(len(requests))) - set(fitting)
+        in_full = set(range(len(requests))) - set(fitting) - set(kept)
         shared = []
         for group in groups:
             members = [fitting[place] for place in group.members]
@@ -162,7 +183,26 @@ class PrefixCache:
                 in_full.add(members[0])
             else:
                 shared.append((_context_of(requests, fitting, group), members))
-        return sorted(in_full), shared
+        return RequestGroups(sorted(in_full), kept, shared)
+
+    def run_and_keep(
+        self, requests: Sequence[Request], indices: Sequence[int], states: PrefixStates
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Yield requests by index, with the states of the rows that they ask for; keep all for later calls."""
+        import torch
+
+        kept = self.kept_in(states)
+        lengths = [len(request.ids) for request in requests]
+
+        def run(batch: list[int]) -> tuple[list[int], torch.Tensor]:
+            hidden, contexts = self._run_context_batch([requests[index].ids for index in batch])
+            wanted = []
+            for number, (index, context) in enumerate(zip(batch, contexts, strict=True)):
+                kept.add(requests[index].ids, context)
+                wanted.append(hidden[number, requests[index].first : lengths[index]])
+            return batch, torch.cat(wanted)
+
+        yield from run_within_memory(indices, lengths, self._forward.budget, self._plan_contexts, run)
 
     def run_shared(
         self,
@@ -202,26 +242,31 @@ class PrefixCache:
     def run_contexts(self, contexts: Sequence[Ints]) -> list[ContextStates]:
         """Run contexts in padded batches and return their states."""
         lengths = [len(context) for context in contexts]
-
-        def plan(indices: Sequence[int], lengths_of_indices: Sequence[int]) -> list[list[int]]:
-            batches = padded_batches(lengths_of_indices, self._forward.budget.tokens)
-            return [[indices[place] for place in batch] for batch in batches]
+        indices = list(range(len(contexts)))
 
         def run(batch: list[int]) -> list[tuple[int, ContextStates]]:
-            return list(zip(batch, self._run_context_batch([contexts[index] for index in batch]), strict=True))
+            _, new = self._run_context_batch([contexts[index] for index in batch])
+            return list(zip(batch, new, strict=True))
 
         states: dict[int, ContextStates] = {}
-        for batch in run_within_memory(list(range(len(contexts))), lengths, self._forward.budget, plan, run):
+        for batch in run_within_memory(indices, lengths, self._forward.budget, self._plan_contexts, run):
             states.update(batch)
         return [states[index] for index in range(len(contexts))]
 
-    def _run_context_batch(self, contexts: Sequence[Ints]) -> list[ContextStates]:
+    def _plan_contexts(self, indices: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        batches = padded_batches(lengths, self._forward.budget.tokens)
+        return [[indices[place] for place in batch] for batch in batches]
+
+    def _run_context_batch(self, contexts: Sequence[Ints]) -> tuple[torch.Tensor, list[ContextStates]]:
+        """Run a padded batch; return its hidden states ``[B, L, H]``, and the key/value states of each context."""
         from transformers import DynamicCache
 
         ids, mask = self._forward.pad(contexts)
         # A cache that keeps everything. One made for the network's configuration would drop what is out of a window.
         cache = DynamicCache()
-        self._forward.run_trunk(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True)
+        hidden: torch.Tensor = self._forward.run_trunk(
+            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True
+        )[0]
         self.contexts_run += len(contexts)
         states = []
         for row, context in enumerate(contexts):
@@ -229,7 +274,7 @@ class PrefixCache:
             layers = [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
             states.append(ContextStates(length, layers))
         self._token_bytes = states[0].size_bytes // states[0].length
-        return states
+        return hidden, states
 
     # --- rests ---
 

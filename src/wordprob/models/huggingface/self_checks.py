@@ -147,8 +147,8 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
         return False
     try:
         with torch.inference_mode(), forward.attention():
-            _, shared = cache.split(requests, PrefixStates())
-            for indices, states in cache.run_shared(requests, shared, None):
+            groups = cache.split(requests, PrefixStates())
+            for indices, states in cache.run_shared(requests, groups.shared, None):
                 whole = [requests[index] for index in indices]
                 expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
                 resumed = torch.log_softmax(head.logits(states), dim=-1)
