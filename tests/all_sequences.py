@@ -22,7 +22,7 @@ class AllSequences(BruteForce):
         return values
 
     def _numerator(self, text, place, end, definition):
-        """Return the log-mass of all that sets out from a cover of ``text[:place]`` and writes the text up to ``end``."""
+        """Return the log-mass of all that sets out from a cover of ``text[:place]`` and writes up to ``end``."""
         terms = []
         for cover, beyond in self._starts(text, place, definition):
             rest = text[place:end].encode()

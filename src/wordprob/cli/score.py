@@ -13,6 +13,7 @@ from wordprob.cli.word_lists import is_word_list, words_for
 from wordprob.errors import OptionError, did_you_mean
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.schema import further_estimates
 from wordprob.tables.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def score(
 
     from wordprob.scoring.stimuli import check_models
 
-    stimuli.check_columns(check_models(models), shape, extras=scoring.extras)
+    estimates = further_estimates(scoring.estimators, scoring.spellings)
+    stimuli.check_columns(check_models(models), shape, scoring.extras, estimates)
     announce(stimuli)
     with progress(len(stimuli.layout.texts) * len(models)) as advance:
         scored = stimuli.score(

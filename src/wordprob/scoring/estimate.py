@@ -11,6 +11,7 @@ from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
 from wordprob.tables.batch_scores import BatchScores, TextTotals
+from wordprob.tables.schema import ALL_SPELLINGS
 
 MAX_SILENT_UNDECIDED_SHARE = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
@@ -81,7 +82,8 @@ def _all_estimates(terms: WordTerms, sums: SpellingSums) -> dict[str, Floats]:
     """Return the surprisal of words in every spelling, and its bounds."""
     with np.errstate(invalid="ignore"):
         found = terms.log_before - sums.log_low
-        return {"all": found, "all_low": terms.log_before - sums.log_high, "all_high": found.copy()}
+        least = terms.log_before - sums.log_high
+    return dict(zip(ALL_SPELLINGS, (found, least, found.copy()), strict=True))
 
 
 def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:

@@ -17,7 +17,7 @@ from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError
+from wordprob.errors import InputError, UnsupportedError
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -338,7 +338,7 @@ class Scorer:
             min_context=options.min_context,
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
-            search=_search_settings(options),
+            search=_search_settings(options, self.model),
         )
 
     def _chunks(
@@ -379,9 +379,13 @@ class Scorer:
         }
 
 
-def _search_settings(options: ScoringOptions) -> SearchSettings | None:
+def _search_settings(options: ScoringOptions, model: LanguageModel) -> SearchSettings | None:
     if options.spellings == "own":
         return None
+    if not callable(getattr(model, "open", None)):
+        raise UnsupportedError(
+            f"{type(model).__name__} has no method `open`, which the search for all spellings needs; use `spellings` own."
+        )
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
 
 

@@ -25,6 +25,7 @@ from wordprob.tables.formats.base import check_rows
 from wordprob.tables.layout import Layout, lay_out, with_marks, with_target
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.result import ScoredTable, WordTable
+from wordprob.tables.schema import further_estimates
 from wordprob.tables.stimulus_table import StimulusTable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Stimuli(StimulusTable):
         labels: Sequence[str],
         shape: str,
         extras: Collection[str] = (),
-        estimators: Collection[str] = (),
+        estimates: Collection[str] = (),
     ) -> None:
         """Raise, before a model is loaded, unless the new columns have names that the table does not have.
 
@@ -53,10 +54,12 @@ class Stimuli(StimulusTable):
             The names of the models, from :func:`check_models`.
         shape
             ``long`` or ``wide``.
-        extras, estimators
+        extras
             As for :meth:`wordprob.Scorer.score`.
+        estimates
+            The names of further estimates, from :func:`wordprob.tables.schema.further_estimates`.
         """
-        names = columns.expected_columns(self, extras, estimators)
+        names = columns.expected_columns(self, extras, estimates)
         columns.check_new_columns(self, names, labels, shape)
 
     def score(
@@ -93,7 +96,8 @@ class Stimuli(StimulusTable):
             )
         arguments = scoring_arguments(options, scoring)
         labels = check_models(models)
-        self.check_columns(labels, shape, arguments.get("extras", ()), arguments.get("estimators", ()))
+        estimates = further_estimates(arguments.get("estimators", ()), arguments.get("spellings", "own"))
+        self.check_columns(labels, shape, arguments.get("extras", ()), estimates)
         distinct_texts, number_of_text = self._distinct_texts()
         n_distinct = len(distinct_texts)
         results: dict[str, ModelColumns] = {}

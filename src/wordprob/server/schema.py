@@ -14,7 +14,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from wordprob.options import ScoringOptions, info_of
-from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
+from wordprob.tables.schema import ALL_SPELLINGS, COLUMNS, EXTRAS, TEXT_COLUMNS, estimate_name
 
 NOT_IN_REQUESTS = ("estimators", "readers")
 """Options of scoring that mean nothing here: one text at a time needs no further processes to read it, and the columns
@@ -112,7 +112,9 @@ def _column_type(column: str, strings: Collection[str], counts: Collection[str])
     return float | None
 
 
-WordRow = _row_model("Word", COLUMNS, strings={"word", "note"}, counts=COUNTS | {"end"}, optional=EXTRAS)
+FURTHER_COLUMNS = {**{estimate_name(name): meaning for name, meaning in ALL_SPELLINGS.items()}, **EXTRAS}
+
+WordRow = _row_model("Word", COLUMNS, strings={"word", "note"}, counts=COUNTS | {"end"}, optional=FURTHER_COLUMNS)
 TextRow = _row_model("Text", TEXT_COLUMNS, strings={"note"}, counts=COUNTS, optional={})
 
 

@@ -161,6 +161,19 @@ def estimate_name(estimator: str) -> str:
     return f"surprisal_{estimator}"
 
 
+ALL_SPELLINGS: dict[str, str] = {
+    "all": "the word's surprisal with every spelling that was found",
+    "all_low": "the least that it can be, with every spelling",
+    "all_high": "the most that it can be, with every spelling",
+}
+"""The estimates that are made with ``spellings="all"``, and what each says."""
+
+
+def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
+    """Return the names of the estimates that a table has besides the two that every table has."""
+    return [*estimators, *(ALL_SPELLINGS if spellings == "all" else ())]
+
+
 def estimate_columns(names: Iterable[str]) -> list[str]:
     """Return those of a table's columns that hold the surprisals of other estimators, the naive one among them."""
     return [name for name in names if name.startswith(estimate_name(""))]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
 
 NO_NUMBERS: Floats = np.zeros(0)
+SHORT_LIST_IDS = 8
+"""Lists of ids up to this length are taken id by id."""
 RANK_TOLERANCE = 1e-5
 """A logit counts as larger than the target's if it is larger by more than this: the two are computed in two ways."""
 
@@ -116,10 +118,56 @@ class Head:
     def _gather(
         self, states: torch.Tensor, normaliser: torch.Tensor, rows: Ints, lists: Ints, id_lists: Sequence[Ints]
     ) -> torch.Tensor:
-        """Return the log-mass of a list of ids at each row: the logits of all listed ids once, then sums.
+        """Return the log-mass of a list of ids at each row; ``lists`` has the number of the list for each of ``rows``.
 
-        ``lists`` has the number of the list for each of ``rows``.
+        Short lists are taken id by id; for long ones, the logits of all their ids are computed once for each row.
         """
+        import torch
+
+        lengths = np.array([len(id_lists[number]) for number in lists.tolist()], dtype=np.int64)
+        is_short = lengths <= SHORT_LIST_IDS
+        wide = torch.float32 if states.device.type == "mps" else torch.float64
+        masses = torch.empty(len(rows), dtype=wide, device=states.device)
+        for chosen, gather in ((is_short, self._gather_few), (~is_short, self._gather_many)):
+            places = np.flatnonzero(chosen)
+            if len(places):
+                found = gather(states, normaliser, rows[places], lists[places], id_lists)
+                masses[self._forward.to_device(places)] = found.to(wide)
+        return masses
+
+    def _gather_few(
+        self, states: torch.Tensor, normaliser: torch.Tensor, rows: Ints, lists: Ints, id_lists: Sequence[Ints]
+    ) -> torch.Tensor:
+        """Return the log-masses of short lists: one logit for each row and id of its list."""
+        import torch
+
+        ids = np.concatenate([id_lists[number] for number in lists.tolist()])
+        lengths = np.array([len(id_lists[number]) for number in lists.tolist()], dtype=np.int64)
+        row_of_id = np.repeat(rows, lengths)
+        logits = []
+        step = max(1, reference.MAX_LOGITS // states.shape[1])
+        for low in range(0, len(ids), step):
+            chosen = self._forward.to_device(row_of_id[low : low + step])
+            listed = self._forward.to_device(ids[low : low + step])
+            logits.append(self._single_logits(states, chosen, listed) - normaliser[chosen])
+        wide = torch.float32 if states.device.type == "mps" else torch.float64
+        table = torch.full((len(rows), int(lengths.max())), float("-inf"), dtype=wide, device=states.device)
+        number = np.repeat(np.arange(len(rows)), lengths)
+        place = concat_ranges(np.zeros(len(rows), dtype=np.int64), lengths)
+        table[self._forward.to_device(number), self._forward.to_device(place)] = torch.cat(logits).to(wide)
+        return table.logsumexp(dim=1)
+
+    def _single_logits(self, states: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the logit of one id at each of some rows, in float32."""
+        if self.linear is None:
+            return states[rows, ids].float()
+        logits: torch.Tensor = (states[rows].float() * self.linear.weight[ids].float()).sum(dim=1)
+        return logits if self.linear.bias is None else logits + self.linear.bias[ids].float()
+
+    def _gather_many(
+        self, states: torch.Tensor, normaliser: torch.Tensor, rows: Ints, lists: Ints, id_lists: Sequence[Ints]
+    ) -> torch.Tensor:
+        """Return the log-masses of long lists: the logits of all listed ids once, then sums."""
         import torch
 
         used, used_of_row = np.unique(lists, return_inverse=True)
