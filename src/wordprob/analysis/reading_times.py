@@ -44,12 +44,13 @@ def size_of(model: str) -> float | None:
 
     Examples
     --------
-    >>> size_of("stories15M"), size_of("pythia-14b"), size_of("my-model")
+    >>> size_of("stories15M"), size_of("pythia-14b@step1000"), size_of("my-model")
     (15.0, 1400.0, None)
     """
-    if model.lower() in KNOWN_SIZES:
-        return float(KNOWN_SIZES[model.lower()])
-    match = SIZE_IN_NAME.search(model)
+    name = model.partition("@")[0]  # what comes after is the revision
+    if name.lower() in KNOWN_SIZES:
+        return float(KNOWN_SIZES[name.lower()])
+    match = SIZE_IN_NAME.search(name)
     if match is None:
         return None
     number, unit = match.groups()

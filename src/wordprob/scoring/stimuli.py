@@ -13,7 +13,7 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, InputWarning, OptionError
-from wordprob.models.registry import check_model, model_label
+from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.requests import Progress
@@ -443,16 +443,13 @@ def scoring_arguments(options: ScoringOptions | None, overrides: Mapping[str, An
 
 
 def check_models(models: Sequence[Model]) -> list[str]:
-    """Return the names that tables use for models; raise, before any is loaded, if one of them does not exist."""
+    """Return the names that tables use for models, each another one.
+
+    Raises, before any is loaded, if a model does not exist or is named twice.
+    """
     if not models:
         raise OptionError("no model was named.")
-    labels = [_label(model) for model in models]
-    repeated = {label for label in labels if labels.count(label) > 1}
-    if repeated:
-        raise OptionError(
-            f"two models are called {', '.join(sorted(repeated))}; name each once, or rename a directory."
-        )
-    return labels
+    return distinct_labels([_identity(model) for model in models])
 
 
 def _as_models(models: Model | Sequence[Model]) -> list[Model]:
@@ -466,12 +463,14 @@ def _as_models(models: Model | Sequence[Model]) -> list[Model]:
     return given
 
 
-def _label(model: Model) -> str:
+def _identity(model: Model) -> ModelIdentity:
     if isinstance(model, Scorer):
-        return model_label(model.model.metadata.get("model", "model"))
+        about = model.model.metadata
+        path = Path(about["path"]) if "path" in about else None
+        return ModelIdentity(model_label(about.get("model", "model")), path, about.get("revision", ""))
     options = model if isinstance(model, ModelOptions) else ModelOptions(model=str(model))
     check_model(options)
-    return model_label(options.model)
+    return identity_of(options)
 
 
 def _open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:
