@@ -20,6 +20,7 @@ from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
+from wordprob.tables.predictors import rows_of_earlier_words
 
 ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
 """The column of each estimate."""
@@ -359,21 +360,11 @@ def _numeric(dataset: Dataset, name: str) -> pd.Series:
 
 
 def values_of_earlier_words(frame: pd.DataFrame, values: pd.Series, distance: int, where: str) -> pd.Series:
-    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none.
-
-    Words are found by their position, not by their row: a row that is missing must not move the words before it closer.
-    """
-    position = numbers(frame, "word_id", where)
-    words = pd.MultiIndex.from_arrays([frame["text_id"], position])
-    if words.has_duplicates:
-        text, word = words[words.duplicated()][0]
-        raise InputError(
-            f"{where}: word {word:g} of text {text} has several rows. If they are participants, specify their column "
-            "as `participant`; otherwise give every text a name of its own, in the column `group_by`."
-        )
-    earlier_words = pd.MultiIndex.from_arrays([frame["text_id"], position - distance])
-    earlier_values = pd.Series(values.to_numpy(), index=words).reindex(earlier_words)
-    return pd.Series(earlier_values.to_numpy(), index=frame.index)
+    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none."""
+    words = frame.assign(word_id=numbers(frame, "word_id", where))
+    rows = rows_of_earlier_words(words, distance, where)
+    earlier_values = np.where(rows < 0, np.nan, values.to_numpy(dtype=np.float64)[rows])
+    return pd.Series(earlier_values, index=frame.index)
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
