@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,9 @@ from wordprob.analysis.tables import Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
 from wordprob.tables.predictors import rows_of_earlier_words
+
+if TYPE_CHECKING:
+    from wordprob.analysis.study_table import StudyTable
 
 ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
 """The column of each estimate."""
@@ -116,6 +119,9 @@ class Dataset:
         Where the table came from, for errors and provenance.
     title
         What tables and figures call the corpus.
+    readings
+        ``participant``, ``text_id``, ``word_id``, ``time`` and ``time_used``, a row for each participant and word,
+        where the times in ``frame`` are means of them.
     """
 
     corpus: str
@@ -124,6 +130,7 @@ class Dataset:
     folds: Ints | None = field(default=None, repr=False)
     source: str = ""
     title: str = ""
+    readings: pd.DataFrame | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require(self.frame, ["text_id", "word_id", "time"], self.where)
@@ -156,12 +163,15 @@ class ReadingTimesResult(StudyResult):
         The regressions fitted to all rows.
     provenance
         What was computed, and from what.
+    words
+        The words with their times and predictors, for regressions elsewhere.
     """
 
     folds: pd.DataFrame = field(repr=False)
     summary: pd.DataFrame = field(repr=False)
     coefficients: pd.DataFrame = field(repr=False)
     provenance: Mapping[str, object] = field(repr=False)
+    words: StudyTable | None = field(default=None, repr=False)
 
     @property
     def corpora(self) -> list[str]:

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wordprob.studies.options import ReadingTimesOptions, WordLengthsOptions
-    from wordprob.studies.reading_time_study import reading_times
+    from wordprob.studies.reading_time_study import reading_time_table, reading_times
     from wordprob.studies.word_length_study import word_lengths
 
-__all__ = ["ReadingTimesOptions", "WordLengthsOptions", "reading_times", "word_lengths"]
+__all__ = ["ReadingTimesOptions", "WordLengthsOptions", "reading_time_table", "reading_times", "word_lengths"]
 
 _LAZY_IMPORTS = {
     "ReadingTimesOptions": "wordprob.studies.options",
     "WordLengthsOptions": "wordprob.studies.options",
+    "reading_time_table": "wordprob.studies.reading_time_study",
     "reading_times": "wordprob.studies.reading_time_study",
     "word_lengths": "wordprob.studies.word_length_study",
 }

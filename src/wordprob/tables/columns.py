@@ -128,12 +128,7 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
     shape
         ``long`` or ``wide``.
     """
-    if shape not in SHAPES:
-        raise OptionError(f"no shape is called '{shape}'; use {' or '.join(SHAPES)}.")
-    if shape == "wide" and len({column_suffix(label) for label in labels}) < len(labels):
-        raise OptionError(
-            f"the columns of {' and '.join(labels)} would have the same names; use the long `shape`, or rename a model."
-        )
+    check_shape(shape, labels)
     own_columns = stimuli.own_columns()
     clashes = [name for name in final_names(names, labels, shape, stimuli.prefix) if name in own_columns]
     if clashes:
@@ -141,6 +136,16 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
         raise InputError(
             f"{stimuli.sheet.name} has columns called {', '.join(clashes)} already. Name the new ones differently: "
             f"`prefix` {example} makes {example}{clashes[0].removeprefix(stimuli.prefix)}."
+        )
+
+
+def check_shape(shape: str, labels: Sequence[str] = ()) -> None:
+    """Raise unless there is such a shape, and the columns of several models have names of their own in it."""
+    if shape not in SHAPES:
+        raise OptionError(f"no shape is called '{shape}'; use {' or '.join(SHAPES)}.")
+    if shape == "wide" and len({column_suffix(label) for label in labels}) < len(labels):
+        raise OptionError(
+            f"the columns of {' and '.join(labels)} would have the same names; use the long `shape`, or rename a model."
         )
 
 
