@@ -17,8 +17,9 @@ import pandas as pd
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import OutputError
-from wordprob.tables.files import check_output, has_sidecar, write_whole
+from wordprob.tables.files import FORMATS_WITH_JSON, check_output, has_sidecar, write_whole
 from wordprob.tables.formats import render_frame
+from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.metadata import parquet_entry, write_sidecar
 
 if TYPE_CHECKING:
@@ -92,15 +93,22 @@ def write_table(
     force
         Replace a file that exists.
     format
-        ``tsv``, ``csv``, ``parquet`` or ``jsonl``.
+        ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``json``.
     """
-    path, format = check_output(path, format, force, with_sidecar=True)
+    path, format = check_output(path, format, force, FORMATS_WITH_JSON, with_sidecar=True)
     metadata = json.loads(json.dumps({**about, "wordprob": __version__}, default=str))  # paths become strings
-    data = render_frame(frame, format, parquet_entry(metadata))
+    data = render(frame, format, metadata)
     write_whole(path, lambda temporary: temporary.write_bytes(data))
     if has_sidecar(path, format):
         write_sidecar(path, metadata)
     return path
+
+
+def render(frame: pd.DataFrame, format: str, metadata: Mapping[str, object] | None = None) -> bytes:
+    """Return a table as the bytes of a file; numbers in full precision, missing ones empty, and null in JSON."""
+    if format == "json":
+        return (json.dumps(list(records(frame)), indent=1, ensure_ascii=False) + "\n").encode("utf-8")
+    return render_frame(frame, format, parquet_entry(metadata or {}))
 
 
 def provenance(record: Mapping[str, object]) -> bytes:

@@ -22,7 +22,7 @@ from wordprob.analysis.tables import WORD_KEYS, numbers
 from wordprob.core.arrays import Floats
 from wordprob.errors import counted
 from wordprob.tables.columns import check_shape, column_suffix, combine
-from wordprob.tables.files import format_of
+from wordprob.tables.files import FORMATS_WITH_JSON, format_of
 from wordprob.tables.formats import with_types
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors, earlier_name
 
@@ -57,6 +57,7 @@ READ_IN_R = {
     "tsv": 'read.delim("{path}", na.strings = "", quote = "\\"")',
     "parquet": 'arrow::read_parquet("{path}")',
     "jsonl": 'jsonlite::stream_in(file("{path}"))',
+    "json": 'jsonlite::fromJSON("{path}")',
 }
 """How R reads each format; only an empty cell is missing, and the word *NA* stays a word."""
 
@@ -116,7 +117,7 @@ class StudyTable:
         Parameters
         ----------
         path
-            A ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file. The metadata are in a Parquet file, and otherwise
+            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are in a Parquet file, and otherwise
             beside it.
         shape
             As for :meth:`to_pandas`.
@@ -150,7 +151,7 @@ class StudyTable:
 
     def r_code(self, path: str | Path, shape: str = "long") -> str:
         """Return the lines of R that read the table and fit a mixed model."""
-        read = READ_IN_R[format_of(Path(path))].format(path=path)
+        read = READ_IN_R[format_of(Path(path), FORMATS_WITH_JSON)].format(path=path)
         chosen = []
         if len(self.corpora) > 1:
             chosen.append(f'corpus == "{self.corpora[0]}"')

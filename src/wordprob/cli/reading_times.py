@@ -14,7 +14,7 @@ from wordprob.cli.studies import check_study_packages, progress_bars
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.studies import ReadingTimesOptions
 from wordprob.tables.columns import check_shape
-from wordprob.tables.files import check_output, is_stream
+from wordprob.tables.files import FORMATS_WITH_JSON, check_output, is_stream
 
 if TYPE_CHECKING:
     from wordprob.analysis.reading_times import ReadingTimesResult
@@ -91,7 +91,7 @@ def reading_times(
 
     check_shape(shape)
     if table is not None:
-        check_output(table, None, force, with_sidecar=True)
+        check_output(table, None, force, FORMATS_WITH_JSON, with_sidecar=True)
         for path in tables:
             keep_input(path, table)
     if output is None:
