@@ -92,7 +92,7 @@ def test_a_model_that_cannot_be_fetched_has_one_full_stop(monkeypatch, tmp_path)
     assert ".." not in str(error.value)
 
 
-# --- revisions ----------------------------------------------------------------------------------------------------------
+# --- revisions --------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_may_have_a_revision(monkeypatch):
@@ -134,7 +134,6 @@ def test_a_revision_may_be_given_twice_if_it_is_the_same():
 )
 def test_names_that_cannot_have_a_revision(name, message):
     with pytest.raises(WordprobError, match=message):
-        check_model(ModelOptions(name))
         open_model(name)
 
 
@@ -147,7 +146,7 @@ def test_a_directory_has_no_revision_but_may_have_an_at(tmp_path):
         check_model(ModelOptions(str(tmp_path / "mine@step6")))
 
 
-# --- names in tables ----------------------------------------------------------------------------------------------------
+# --- names in tables --------------------------------------------------------------------------------------------------
 
 
 def test_models_with_the_same_basename_have_names_of_their_own(tmp_path):

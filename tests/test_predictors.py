@@ -19,7 +19,11 @@ from wordprob.tables.metadata import read_metadata
 from wordprob.tables.predictors import add_predictors, predictor_names
 
 TABLE = pd.DataFrame(
-    {"item": [1, 1, 1, 1, 2, 2], "word": ["She", "saw", "the", "mark", "She", "saw"], "rt": [300, 280, 250, 310, 290, 270]}
+    {
+        "item": [1, 1, 1, 1, 2, 2],
+        "word": ["She", "saw", "the", "mark", "She", "saw"],
+        "rt": [300, 280, 250, 310, 290, 270],
+    }
 )
 MEASURES = ("surprisal", "surprisal_naive", "length", "frequency")
 
@@ -71,7 +75,9 @@ def test_the_unit_is_in_the_metadata(frequencies, tmp_path):
     assert about["frequencies"] == frequencies
     assert about["frequency_unit"] == "Zipf: log10 of occurrences in a billion words"
     assert about["length_unit"] == "characters"
-    assert "frequency_unit" not in wordprob.score_table(TABLE, "exact:bow", word_column="word", group_by="item").metadata
+    assert (
+        "frequency_unit" not in wordprob.score_table(TABLE, "exact:bow", word_column="word", group_by="item").metadata
+    )
 
 
 def test_several_models_share_what_depends_on_no_model(frequencies):
@@ -104,7 +110,10 @@ def test_columns_of_the_same_names_are_not_replaced(frequencies):
         ({"sum_by": "rt"}, "`sum_by` adds words up; leave one of them out"),
         ({"predictors": False}, "`frequencies` is for `predictors`; specify both"),
         ({"frequencies": "wordfreq:xx"}, "wordfreq has no frequencies for 'xx'"),
-        ({"word_column": None, "group_by": None, "text_column": "word"}, "the rows of the result are texts; add `per_word`"),
+        (
+            {"word_column": None, "group_by": None, "text_column": "word"},
+            "the rows of the result are texts; add `per_word`",
+        ),
     ],
 )
 def test_what_cannot_have_predictors(frequencies, options, message):
@@ -148,8 +157,9 @@ def test_r_reads_the_table_and_fits_a_model(tmp_path):
     words = pd.concat([TABLE.assign(item=TABLE["item"] + 2 * n, rt=TABLE["rt"] + n % 7 * n) for n in range(12)])
     words.to_csv(tmp_path / "in.csv", index=False)
     (tmp_path / "counts.csv").write_text("".join(f"{w},{-c}\n" for w, c in counts.costs.items()), encoding="utf-8")
-    arguments = ["score", str(tmp_path / "in.csv"), "--word-column", "word", "--group-by", "item", "--predictors",
-                 "--frequencies", str(tmp_path / "counts.csv"), "-m", "exact:bow", "-o", str(tmp_path / "out.csv")]  # fmt: skip
+    given, counted, out = (str(tmp_path / name) for name in ("in.csv", "counts.csv", "out.csv"))
+    columns = ["--word-column", "word", "--group-by", "item"]
+    arguments = ["score", given, *columns, "--predictors", "--frequencies", counted, "-m", "exact:bow", "-o", out]
     assert CliRunner().invoke(cli, arguments, catch_exceptions=False).exit_code == 0
     script = """
     d <- read.csv(commandArgs(TRUE)[1], na.strings = "")

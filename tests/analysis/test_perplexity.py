@@ -150,8 +150,8 @@ def test_an_impossible_text_makes_the_rates_infinite_and_the_note_says_so(tmp_pa
 
 def test_models_with_other_texts_are_not_comparable_and_it_is_said():
     sizes = {"n_words": [2, 2], "n_scored": [2, 2], "n_characters": [8, 8], "n_bytes": [8, 8], "reason": ["", "why"]}
-    full = pd.DataFrame({**sizes, **dict.fromkeys(TOTALS, [-1.0, -2.0])})
-    part = pd.DataFrame({**sizes, **dict.fromkeys(TOTALS, [-1.0, np.nan])})
+    full = pd.DataFrame({**sizes, **{name: [-1.0, -2.0] for name in TOTALS}})
+    part = pd.DataFrame({**sizes, **{name: [-1.0, np.nan] for name in TOTALS}})
     found = corpus_totals({"a": full, "b": part}, n_samples=10)
     assert found["note"].str.endswith("not the same texts as the other models").all()
     assert found.loc[found["model"] == "b", "note"].iloc[0].startswith("1 text not in the total: why; one text")
@@ -159,7 +159,7 @@ def test_models_with_other_texts_are_not_comparable_and_it_is_said():
 
 def test_words_that_have_no_value_of_their_own_are_counted():
     sizes = {"n_words": [5], "n_scored": [3], "n_characters": [8], "n_bytes": [8], "reason": [""]}
-    found = corpus_totals({"m": pd.DataFrame({**sizes, **dict.fromkeys(TOTALS, [-1.0])})}, n_samples=10)
+    found = corpus_totals({"m": pd.DataFrame({**sizes, **{name: [-1.0] for name in TOTALS}})}, n_samples=10)
     assert found["n_words_unscored"].tolist() == [2, 2, 2]
 
 
@@ -191,7 +191,7 @@ def test_what_is_wrong_is_said_before_a_model_is_opened(texts, tmp_path):
         studies.perplexity(texts, "owner/nothing", scoring=ScoringOptions(unit="nats"))
 
 
-# --- the command --------------------------------------------------------------------------------------------------------
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def run(*arguments):
@@ -235,7 +235,7 @@ def test_the_command_reports_what_is_missing_and_writes_the_texts(tmp_path):
         run(path, "-m", "exact:bow", "-o", path, "--format", "csv", "--force")
 
 
-# --- lm-evaluation-harness ----------------------------------------------------------------------------------------------
+# --- lm-evaluation-harness --------------------------------------------------------------------------------------------
 
 
 def test_the_tokens_are_what_a_rolling_log_likelihood_adds_up(smollm2, tmp_path):

@@ -116,15 +116,17 @@ def test_models_below_each_other_and_side_by_side(study, counts):
         of_model = long[long["model"] == model].reset_index(drop=True)
         for name in ("surprisal", "surprisal_prev2", "surprisal_naive"):
             np.testing.assert_array_equal(of_model[name], wide[f"{name}_{ending}"])
-    assert table.formula("wide").startswith("time ~ surprisal_exact_bow + length * frequency + surprisal_prev1_exact_bow")
+    assert table.formula("wide").startswith(
+        "time ~ surprisal_exact_bow + length * frequency + surprisal_prev1_exact_bow"
+    )
     assert table.formula().endswith("(1 | participant) + (1 | text_id:word_id)")
     with pytest.raises(OptionError, match="no shape is called 'tall'"):
         table.to_pandas("tall")
 
 
 def test_frequency_is_the_unigram_surprisal_of_the_study_on_another_scale(tmp_path):
-    frame = pd.DataFrame({"text_id": 1, "word_id": [0, 1], "word": ["a", "b"], "time": [1.0, 2.0],
-                          "word_len": [1.0, 1.0], "freq": [math.log(1000), np.nan], "surprisal": [1.0, 2.0]})  # fmt: skip
+    columns = {"text_id": 1, "word_id": [0, 1], "word": ["a", "b"], "time": [1.0, 2.0], "word_len": [1.0, 1.0]}
+    frame = pd.DataFrame({**columns, "freq": [math.log(1000), np.nan], "surprisal": [1.0, 2.0]})
     rows = StudyTable([Dataset("c", "m", frame)]).to_pandas()
     assert rows["frequency"].tolist()[0] == pytest.approx(6.0)
     assert rows["frequency"].isna().tolist() == [False, True]

@@ -18,7 +18,7 @@ import pandas as pd
 
 from wordprob.analysis import outputs
 from wordprob.analysis.word_lengths import resamples
-from wordprob.core.arrays import Floats
+from wordprob.core.arrays import Bools, Floats
 from wordprob.errors import InputError, counted
 
 TOTALS: dict[str, str] = {
@@ -51,6 +51,7 @@ PERPLEXITY_COLUMNS: dict[str, str] = {
 """The columns of the totals. Each rate has a 95 % interval as well: ``bits_per_byte_low``, ``bits_per_byte_high``."""
 
 NO_WORDS = "no words"
+OTHER_TEXTS = "not the same texts as the other models"
 
 MAX_REASONS = 3
 """Reasons for missing texts that a note lists."""
@@ -139,20 +140,25 @@ def corpus_totals(texts: Mapping[str, pd.DataFrame], n_samples: int = 1000, seed
     """
     if not texts:
         raise InputError("there is nothing to add up: no model was named.")
+    has_value = {model: {total: _is_known(table[total]) for total in TOTALS} for model, table in texts.items()}
+    first = next(iter(has_value.values()))
     rows = []
-    for total in TOTALS:
-        of_models = {model: np.isfinite(table[total]) | np.isneginf(table[total]) for model, table in texts.items()}
-        same_texts = all((has_value == next(iter(of_models.values()))).all() for has_value in of_models.values())
-        for model, table in texts.items():
-            row = _total(table, total, of_models[model].to_numpy(), n_samples, seed)
-            if not same_texts:
-                row["note"] = "; ".join(filter(None, [row["note"], "not the same texts as the other models"]))
+    for model, table in texts.items():
+        for total in TOTALS:
+            row = _total(table, total, has_value[model][total], n_samples, seed)
+            if any(not np.array_equal(of_model[total], first[total]) for of_model in has_value.values()):
+                row["note"] = "; ".join(filter(None, [row["note"], OTHER_TEXTS]))
             rows.append({"model": model, "total": total, **row})
-    order = {model: n for n, model in enumerate(texts)}
-    return pd.DataFrame(sorted(rows, key=lambda row: order[row["model"]]))
+    return pd.DataFrame(rows)
 
 
-def _total(table: pd.DataFrame, total: str, has_value: Any, n_samples: int, seed: int) -> dict[str, Any]:
+def _is_known(log_probs: pd.Series) -> Bools:
+    """Return True where there is a value; probability zero is one."""
+    known: Bools = ~np.isnan(log_probs.to_numpy(dtype=np.float64))
+    return known
+
+
+def _total(table: pd.DataFrame, total: str, has_value: Bools, n_samples: int, seed: int) -> dict[str, Any]:
     """Return one row of the totals, without the model."""
     used, left_out = table[has_value], table[~has_value]
     row: dict[str, Any] = {"n_texts": len(used)}

@@ -117,8 +117,8 @@ class StudyTable:
         Parameters
         ----------
         path
-            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are in a Parquet file, and otherwise
-            beside it.
+            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are in a Parquet file, and
+            otherwise beside it.
         shape
             As for :meth:`to_pandas`.
         force
@@ -132,7 +132,9 @@ class StudyTable:
         lines = []
         for dataset in self.datasets:
             words = self._words(dataset).assign(time=numbers(dataset.frame, "time", dataset.where))
-            counts = {name: int((~np.isfinite(words[name].to_numpy(dtype=np.float64))).sum()) for name in _needed(dataset)}
+            counts = {
+                name: int((~np.isfinite(words[name].to_numpy(dtype=np.float64))).sum()) for name in _needed(dataset)
+            }
             parts = [f"{count} without {name}" for name, count in counts.items() if count]
             if parts:
                 lines.append(f"{dataset.corpus}, {dataset.model}: of {counted(len(words), 'word')}, {', '.join(parts)}")
@@ -219,4 +221,4 @@ def own_name(name: str) -> str:
 def _whole_numbers(lengths: Floats) -> Any:
     """Return lengths as whole numbers, if all of them are."""
     known = lengths[np.isfinite(lengths)]
-    return pd.array(lengths, dtype="Int64") if np.all(known == np.round(known)) else lengths
+    return pd.Series(lengths).astype("Int64").array if np.all(known == np.round(known)) else lengths

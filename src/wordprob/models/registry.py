@@ -281,11 +281,12 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
 
 def with_revision(options: ModelOptions) -> ModelOptions:
     """Return the same options with the revision that the model's name has; raise if another one was given."""
-    name, revision = split_revision(options.model)
+    _, revision = split_revision(options.model)
     if revision is None:
         return options
     if options.revision not in (None, revision):
         raise OptionError(
-            f"{options.model} is the revision '{revision}', and `revision` is '{options.revision}'; specify one of them."
+            f"{options.model} is the revision '{revision}', and `revision` is '{options.revision}'; "
+            "specify one of them."
         )
     return replace(options, revision=revision)

@@ -220,7 +220,8 @@ class ShardScorer:
 
             self._scorer = load(**self._work.settings.model.to_dict())
             if self._work.model_name:
-                self._scorer.model.metadata["model"] = model_label(self._work.model_name)
+                model = self._scorer.model
+                model.metadata = {**model.metadata, "model": model_label(self._work.model_name)}
         return self._scorer
 
 
