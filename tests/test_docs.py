@@ -18,7 +18,10 @@ import pytest
 import docs_examples
 from conftest import SHARED
 from docs_examples import ROOT
+from wordprob.analysis.perplexity import PERPLEXITY_COLUMNS
+from wordprob.analysis.study_table import STUDY_TABLE_COLUMNS
 from wordprob.cli import COMMANDS, cli
+from wordprob.tables.predictors import PREDICTOR_COLUMNS
 from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
 
 PAGES = {
@@ -74,7 +77,10 @@ def test_the_generated_reference_has_every_command_and_option(name, hooks):
                 assert f"`{max(option.opts, key=len)}`" in section, f"{path} {option.opts}"
 
 
-@pytest.mark.parametrize("column", [*COLUMNS, *EXTRAS, *TEXT_COLUMNS])
+@pytest.mark.parametrize(
+    "column",
+    [*COLUMNS, *EXTRAS, *TEXT_COLUMNS, *PREDICTOR_COLUMNS, *STUDY_TABLE_COLUMNS, *PERPLEXITY_COLUMNS],
+)
 def test_every_column_is_documented(column):
     assert f"| `{column}` |" in PAGES["reference.md"]
 

@@ -133,7 +133,7 @@ class ModelOptions(Options):
 
     model: str = option(
         DEFAULT_MODEL,
-        "Short name, hub id, directory or .gguf file.",
+        "Short name, hub id (or NAME@REVISION), directory or .gguf file.",
         flags=("-m", "--model"),
         check="wordprob.models.registry:resolve",
     )

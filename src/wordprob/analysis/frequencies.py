@@ -21,6 +21,9 @@ OUTER_PUNCTUATION = regex.compile(r"^[\p{P}\p{S}]+|[\p{P}\p{S}]+$")
 """Punctuation and symbols before and after a word."""
 
 
+LOG10_OF_A_BILLION = 9.0
+
+
 class Unigrams(Protocol):
     """Anything that knows how probable a word is without its context."""
 
@@ -35,6 +38,23 @@ class Unigrams(Protocol):
 def surprisals(words: Iterable[str], unigrams: Unigrams) -> Floats:
     """Return the unigram surprisal of every word: lower-cased, without the punctuation around it."""
     return np.array([unigrams.surprisal(word) for word in words], dtype=np.float64)
+
+
+def zipf(words: Iterable[str], unigrams: Unigrams) -> Floats:
+    """Return the frequency of every word on the Zipf scale: log10 of its occurrences in a billion words.
+
+    Examples
+    --------
+    >>> zipf(["the", "mark"], FrequencyList({"the": math.log(100), "mark": math.log(1e6)})).round(3).tolist()
+    [7.0, 3.0]
+    """
+    return to_zipf(surprisals(words, unigrams))
+
+
+def to_zipf(surprisal: Floats) -> Floats:
+    """Return unigram surprisals, −log p in nats, on the Zipf scale."""
+    frequency: Floats = LOG10_OF_A_BILLION - surprisal / math.log(10)
+    return frequency
 
 
 def normalize_word(word: str) -> str:

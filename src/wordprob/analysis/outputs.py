@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterable, Mapping
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,10 @@ import pandas as pd
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import OutputError
-from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.files import FORMATS_WITH_JSON, check_output, has_sidecar, write_whole
+from wordprob.tables.formats import render_frame
+from wordprob.tables.formats.jsonlines import records
+from wordprob.tables.metadata import parquet_entry, write_sidecar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,13 +77,47 @@ def tsv(frame: pd.DataFrame) -> bytes:
     return str(frame.to_csv(sep="\t", index=False, lineterminator="\n")).encode("utf-8")
 
 
+def write_table(
+    path: str | Path, frame: pd.DataFrame, about: Mapping[str, object], force: bool = False, format: str | None = None
+) -> Path:
+    """Write a table with its metadata, completely or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to write; the ending determines the format unless ``format`` does.
+    frame
+        The table.
+    about
+        Where its numbers come from; inside a Parquet file, and beside any other file.
+    force
+        Replace a file that exists.
+    format
+        ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``json``.
+    """
+    path, format = check_output(path, format, force, FORMATS_WITH_JSON, with_sidecar=True)
+    metadata = json.loads(json.dumps({**about, "wordprob": __version__}, default=str))  # paths become strings
+    data = render(frame, format, metadata)
+    write_whole(path, lambda temporary: temporary.write_bytes(data))
+    if has_sidecar(path, format):
+        write_sidecar(path, metadata)
+    return path
+
+
+def render(frame: pd.DataFrame, format: str, metadata: Mapping[str, object] | None = None) -> bytes:
+    """Return a table as the bytes of a file; numbers in full precision, missing ones empty, and null in JSON."""
+    if format == "json":
+        return (json.dumps(list(records(frame)), indent=1, ensure_ascii=False) + "\n").encode("utf-8")
+    return render_frame(frame, format, parquet_entry(metadata or {}))
+
+
 def provenance(record: Mapping[str, object]) -> bytes:
     """Return the record of what was computed, with the versions of the packages, as JSON."""
     versions = {"wordprob": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
+            versions[name] = version(name)
+        except PackageNotFoundError:
             continue
     text = json.dumps({**record, "versions": versions}, indent=1, ensure_ascii=False, default=str)
     return (text + "\n").encode("utf-8")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
+from wordprob.analysis.study_table import own_name
 from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing
@@ -97,6 +98,17 @@ def words_and_times(
     return _in_order(average(words, rows, cleaning or Cleaning()))
 
 
+def readings_of(frame: pd.DataFrame, columns: StudyColumns, where: str = "the table") -> pd.DataFrame:
+    """Return one row a participant and word: ``participant, text_id, word_id, time`` and all other columns.
+
+    Other columns whose names the table of a study needs itself are called ``own_…``.
+    """
+    rows = _with_usual_names(frame, columns, numbers(frame, columns.time, where), where)
+    readings = rows[[*WORD_KEYS, "time"]].assign(participant=frame[str(columns.participant)])
+    others = [name for name in frame.columns if name not in columns.named]
+    return readings.join(frame[others].rename(columns=lambda name: own_name(str(name))))
+
+
 def _with_usual_names(frame: pd.DataFrame, columns: StudyColumns, times: Floats, where: str) -> pd.DataFrame:
     """Return ``text_id, word_id, word, time, word_len``, whatever the table calls them."""
     words = frame[columns.word].astype(str)
@@ -142,6 +154,12 @@ def average(words: pd.DataFrame, readings: pd.DataFrame, cleaning: Cleaning) -> 
     # Words without any time stay as rows: later words need them as their predecessors.
     rows = words.set_index(WORD_KEYS).assign(time=times).reset_index()
     return rows.assign(word_len=rows["word"].str.len().astype(np.float64))
+
+
+def mark_used(readings: pd.DataFrame, cleaning: Cleaning) -> pd.DataFrame:
+    """Add to every reading whether its time counts in the mean of its word: 1 or 0."""
+    used = times_to_keep(readings["time"].to_numpy(dtype=np.float64), cleaning)
+    return readings.assign(time_used=used.astype(np.int64))
 
 
 def count_times(times: Floats, cleaning: Cleaning) -> dict[str, int]:
@@ -220,7 +238,8 @@ def with_surprisals(rows: pd.DataFrame, scored: pd.DataFrame, where: str) -> pd.
     rows
         Words and times; the texts in order.
     scored
-        ``text_id`` (0, 1, … in the same order), ``word``, ``surprisal``, ``surprisal_naive`` in nats.
+        ``text_id`` (0, 1, … in the same order), ``word``, ``surprisal``, ``surprisal_naive`` in nats, and ``note``,
+        which becomes ``surprisal_note``.
     where
         What errors call it.
     """
@@ -232,6 +251,8 @@ def with_surprisals(rows: pd.DataFrame, scored: pd.DataFrame, where: str) -> pd.
         raise AlignmentError(f"{where}: the words of the table are not those of the text: {listing(differences)}.")
     ordered = scored.sort_values("text_id", kind="stable")
     surprisals = {name: ordered[name].to_numpy(dtype=np.float64) for name in ("surprisal", "surprisal_naive")}
+    if "note" in ordered.columns:
+        surprisals["surprisal_note"] = ordered["note"].to_numpy()
     earlier_surprisals = [name for name in rows.columns if "surprisal" in str(name)]
     return rows.drop(columns=earlier_surprisals).assign(**surprisals)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,10 @@ from wordprob.analysis.results import StudyResult
 from wordprob.analysis.tables import Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
+from wordprob.tables.predictors import rows_of_earlier_words
+
+if TYPE_CHECKING:
+    from wordprob.analysis.study_table import StudyTable
 
 ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
 """The column of each estimate."""
@@ -44,12 +48,13 @@ def size_of(model: str) -> float | None:
 
     Examples
     --------
-    >>> size_of("stories15M"), size_of("pythia-14b"), size_of("my-model")
+    >>> size_of("stories15M"), size_of("pythia-14b@step1000"), size_of("my-model")
     (15.0, 1400.0, None)
     """
-    if model.lower() in KNOWN_SIZES:
-        return float(KNOWN_SIZES[model.lower()])
-    match = SIZE_IN_NAME.search(model)
+    name = model.partition("@")[0]  # what comes after is the revision
+    if name.lower() in KNOWN_SIZES:
+        return float(KNOWN_SIZES[name.lower()])
+    match = SIZE_IN_NAME.search(name)
     if match is None:
         return None
     number, unit = match.groups()
@@ -114,6 +119,9 @@ class Dataset:
         Where the table came from, for errors and provenance.
     title
         What tables and figures call the corpus.
+    readings
+        ``participant``, ``text_id``, ``word_id``, ``time`` and ``time_used``, a row for each participant and word,
+        where the times in ``frame`` are means of them.
     """
 
     corpus: str
@@ -122,6 +130,7 @@ class Dataset:
     folds: Ints | None = field(default=None, repr=False)
     source: str = ""
     title: str = ""
+    readings: pd.DataFrame | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require(self.frame, ["text_id", "word_id", "time"], self.where)
@@ -154,12 +163,15 @@ class ReadingTimesResult(StudyResult):
         The regressions fitted to all rows.
     provenance
         What was computed, and from what.
+    words
+        The words with their times and predictors, for regressions elsewhere.
     """
 
     folds: pd.DataFrame = field(repr=False)
     summary: pd.DataFrame = field(repr=False)
     coefficients: pd.DataFrame = field(repr=False)
     provenance: Mapping[str, object] = field(repr=False)
+    words: StudyTable | None = field(default=None, repr=False)
 
     @property
     def corpora(self) -> list[str]:
@@ -358,21 +370,11 @@ def _numeric(dataset: Dataset, name: str) -> pd.Series:
 
 
 def values_of_earlier_words(frame: pd.DataFrame, values: pd.Series, distance: int, where: str) -> pd.Series:
-    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none.
-
-    Words are found by their position, not by their row: a row that is missing must not move the words before it closer.
-    """
-    position = numbers(frame, "word_id", where)
-    words = pd.MultiIndex.from_arrays([frame["text_id"], position])
-    if words.has_duplicates:
-        text, word = words[words.duplicated()][0]
-        raise InputError(
-            f"{where}: word {word:g} of text {text} has several rows. If they are participants, specify their column "
-            "as `participant`; otherwise give every text a name of its own, in the column `group_by`."
-        )
-    earlier_words = pd.MultiIndex.from_arrays([frame["text_id"], position - distance])
-    earlier_values = pd.Series(values.to_numpy(), index=words).reindex(earlier_words)
-    return pd.Series(earlier_values.to_numpy(), index=frame.index)
+    """Return, for every word, the value of the word ``distance`` before it in its text; NaN where there is none."""
+    words = frame.assign(word_id=numbers(frame, "word_id", where))
+    rows = rows_of_earlier_words(words, distance, where)
+    earlier_values = np.where(rows < 0, np.nan, values.to_numpy(dtype=np.float64)[rows])
+    return pd.Series(earlier_values, index=frame.index)
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -447,21 +447,38 @@ def contrast(
     unit, size, model
         As for :func:`plot_text`.
     """
+    parts = _by_model(result, measure)
+    figure = Figure(figsize=(size[0] or 6.4, size[1] or 3.2 * len(parts)), layout="constrained")
+    panels = figure.subplots(len(parts), 2, squeeze=False, width_ratios=(1, 1.2))
+    for (left, right), part in zip(panels, parts, strict=True):
+        known = part.items[np.isfinite(part.items["difference"].to_numpy(dtype=float))]
+        _pairs(left, known, result, _label(part.measure, unit))
+        _differences(right, known, part.tests.iloc[0].to_dict(), unit)
+        left.set_title(part.model or model, fontsize=8, loc="left", color="#555555", parse_math=False)
+    _note(figure, "band: 95 % interval of the mean (Student's t)")
+    return figure
+
+
+class ModelPart(NamedTuple):
+    """What a result has of one model and measure; the model's name is empty where there is only one."""
+
+    model: str
+    measure: str
+    tests: pd.DataFrame
+    items: pd.DataFrame
+
+
+def _by_model(result: ContrastResult | FactorialResult, measure: str | None) -> list[ModelPart]:
+    """Return the tests and items of each model, for a measure; the first measure by default."""
     chosen = measure or str(result.summary["measure"].iloc[0])
     summary = result.summary[result.summary["measure"] == chosen]
     items = result.items[result.items["measure"] == chosen]
-    models = list(summary["model"]) if "model" in summary.columns else [""]
-    figure = Figure(figsize=(size[0] or 6.4, size[1] or 3.2 * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), 2, squeeze=False, width_ratios=(1, 1.2))
-    for (left, right), name in zip(panels, models, strict=True):
-        rows = items[items["model"] == name] if name else items
-        test = (summary[summary["model"] == name] if name else summary).iloc[0]
-        known = rows[np.isfinite(rows["difference"].to_numpy(dtype=float))]
-        _pairs(left, known, result, _label(chosen, unit))
-        _differences(right, known, test.to_dict(), unit)
-        left.set_title(name or model, fontsize=8, loc="left", color="#555555", parse_math=False)
-    _note(figure, "band: 95 % interval of the mean (Student's t)")
-    return figure
+    if "model" not in summary.columns:
+        return [ModelPart("", chosen, summary, items)]
+    return [
+        ModelPart(str(model), chosen, tests, items[items["model"] == model])
+        for model, tests in summary.groupby("model", sort=False)
+    ]
 
 
 def _pairs(axes: Axes, items: pd.DataFrame, result: ContrastResult, label: str) -> None:
@@ -520,19 +537,14 @@ def factorial(
     unit, size, model
         As for :func:`plot_text`.
     """
-    chosen = measure or str(result.summary["measure"].iloc[0])
-    summary = result.summary[result.summary["measure"] == chosen]
-    items = result.items[result.items["measure"] == chosen]
-    models = list(dict.fromkeys(summary["model"])) if "model" in summary.columns else [""]
-    figure = Figure(figsize=(size[0] or 7.2, size[1] or 0.3 + 3.0 * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), 2, squeeze=False, width_ratios=(1, 1.3))
-    for (left, right), name in zip(panels, models, strict=True):
-        rows = items[items["model"] == name] if name else items
-        tests = summary[summary["model"] == name] if name else summary
-        cells = rows[result.cells].to_numpy(dtype=float)
-        _interaction(left, cells[np.isfinite(cells).all(axis=1)], result, _label(chosen, unit))
-        _effects(right, tests, unit)
-        left.set_title(name or model, fontsize=8, loc="left", color="#555555", parse_math=False)
+    parts = _by_model(result, measure)
+    figure = Figure(figsize=(size[0] or 7.2, size[1] or 0.3 + 3.0 * len(parts)), layout="constrained")
+    panels = figure.subplots(len(parts), 2, squeeze=False, width_ratios=(1, 1.3))
+    for (left, right), part in zip(panels, parts, strict=True):
+        cells = part.items[result.cells].to_numpy(dtype=float)
+        _interaction(left, cells[np.isfinite(cells).all(axis=1)], result, _label(part.measure, unit))
+        _effects(right, part.tests, unit)
+        left.set_title(part.model or model, fontsize=8, loc="left", color="#555555", parse_math=False)
     left_bars = "left: 95 % within-item intervals (Morey 2008)"
     _note(figure, f"{left_bars}; right: 95 % intervals (Student's t), p by permutation test")
     return figure

@@ -9,7 +9,9 @@ from wordprob.errors import EncodingError, InputError
 from wordprob.sources import ReadOptions, Record, Source, read, source_of
 
 
-def stream(source: str, column: str = "text", limit: int | None = None) -> Iterator[str]:
+def stream(
+    source: str | Source, column: str = "text", limit: int | None = None, *, keep_blank: bool = False
+) -> Iterator[str]:
     """Yield the texts of a file or data set, blank ones left out.
 
     Parameters
@@ -22,16 +24,16 @@ def stream(source: str, column: str = "text", limit: int | None = None) -> Itera
         The column that holds the texts.
     limit
         Stop after so many texts.
+    keep_blank
+        Yield blank texts too.
     """
-    return islice(_texts(source, column), limit)
+    texts = _texts(source if isinstance(source, Source) else source_of(source), column)
+    return islice((text for text in texts if keep_blank or text.strip()), limit)
 
 
-def _texts(source: str, column: str) -> Iterator[str]:
-    opened = source_of(source)
-    for record, _ in read(opened, ReadOptions(column)):
-        text = _text(opened, record)
-        if text.strip():
-            yield text
+def _texts(source: Source, column: str) -> Iterator[str]:
+    for record, _ in read(source, ReadOptions(column)):
+        yield _text(source, record)
 
 
 def check(source: str, column: str = "text") -> None:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("wordprob.cli.merge:merge", "Merge the shards of a run into one table."),
     "reading-times": ("wordprob.cli.reading_times:reading_times", "Test whether surprisal predicts reading times."),
     "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Test whether surprisal predicts word lengths."),
+    "perplexity": ("wordprob.cli.perplexity:perplexity", "Compute bits per byte and word, and perplexity, of texts."),
     "report": ("wordprob.cli.report:report", "Make one HTML file with the scored words in colour."),
     "serve": ("wordprob.cli.serve:serve", "Start a local web page that scores texts."),
     "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "Show how a tokeniser writes words."),

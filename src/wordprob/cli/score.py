@@ -10,14 +10,15 @@ import click
 from wordprob.cli.options import models_options, read_lines, read_source, read_text, scoring_options, table_options
 from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
 from wordprob.cli.word_lists import is_word_list, words_for
-from wordprob.errors import OptionError, did_you_mean
+from wordprob.errors import OptionError, counted, did_you_mean
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.tables.files import check_output, write_whole
-from wordprob.tables.schema import further_estimates
 from wordprob.tables.formats import FORMATS, format_of
+from wordprob.tables.schema import further_estimates
 
 if TYPE_CHECKING:
     from wordprob.scoring.stimuli import Stimuli
+    from wordprob.tables.result import ScoredTable
 
 INPUT_FORMATS = ("text", *FORMATS)
 
@@ -33,6 +34,9 @@ TABLE_ONLY = (
     "target_column",
 )
 """Options that mean something for tables only."""
+
+FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
+"""Options that mean something for tables and for plain texts."""
 
 
 @click.command()
@@ -56,6 +60,13 @@ TABLE_ONLY = (
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )
 @click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
+@click.option(
+    "--predictors", is_flag=True, help="Add length, frequency, and the values of the three words before each word."
+)
+@click.option(
+    "--frequencies",
+    help="For --predictors: wordfreq:LANGUAGE, or a file of words and counts or log p; English by default.",
+)
 @table_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
 @models_options()
@@ -94,6 +105,7 @@ def score(
       wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv
+      wordprob score reading.csv --group-by item,condition --predictors -o predictors.csv
       wordprob score stimuli.csv --model gpt2-small --model pythia-160m --shape wide -o wide.csv
       echo "She saw the mark." | wordprob score - --format csv
 
@@ -121,9 +133,21 @@ def score(
             progress=advance,
         )
     emit(scored, output, format_, force, escape_formulas)
+    if stimuli.predictors:
+        warn(_missing_frequencies(scored))
     if texts_output is not None:
         summary = scored.texts().to_csv(sep="\t", index=False, lineterminator="\n")
         write_whole(texts_output, lambda path: path.write_text(summary, encoding="utf-8"))
+
+
+def _missing_frequencies(scored: ScoredTable) -> list[str]:
+    """Return a warning if words have no frequency."""
+    unknown = scored.words()["frequency"].isna()
+    if not unknown.any():
+        return []
+    have = "has" if unknown.sum() == 1 else "have"
+    source = scored.metadata["frequencies"]
+    return [f"{unknown.sum()} of {counted(len(unknown), 'word')} {have} no frequency in {source}"]
 
 
 def announce(stimuli: Stimuli) -> None:
@@ -146,7 +170,7 @@ def _read(
     if division == "blank-line" and (file is None or format_ != "text"):
         raise click.UsageError("--texts blank-line is for a file of plain text.")
     chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
-    for_both = {name: table_layout[name] for name in ("prefix", "marks", "region_names")}
+    for_both = {name: table_layout[name] for name in FOR_BOTH}
     if format_ == "text":
         if chosen:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)

@@ -13,11 +13,12 @@ function, ``commit(source, options) -> str``, which returns the exact version th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from wordprob.errors import OptionError, UnknownModelError, did_you_mean
 from wordprob.models.catalogue import CATALOGUE, ONE_WORD_HUB_IDS
@@ -60,8 +61,10 @@ def resolve(model: str | Path) -> tuple[str, str]:
     ('exact', 'eow')
     >>> resolve("distilgpt2")
     ('hf', 'distilgpt2')
+    >>> resolve("pythia-160m@step1000")
+    ('hf', 'EleutherAI/pythia-160m')
     """
-    name = str(model)
+    name, _ = split_revision(model)
     backend, _, source = name.partition(":")
     if name in DEFAULT_SOURCES or (backend in BACKENDS and ":" in name):
         return backend, source or DEFAULT_SOURCES.get(backend, "")
@@ -89,6 +92,30 @@ def resolve(model: str | Path) -> tuple[str, str]:
     )
 
 
+def split_revision(model: str | Path) -> tuple[str, str | None]:
+    """Return a model's name without its revision, and the revision, if the name has one: ``NAME@REVISION``.
+
+    A file or directory whose name has an ``@`` is a model of that name.
+
+    Examples
+    --------
+    >>> split_revision("pythia-160m@step1000"), split_revision("gpt2")
+    (('pythia-160m', 'step1000'), ('gpt2', None))
+    """
+    name, at, revision = str(model).rpartition("@")
+    if not at or not name or Path(model).expanduser().exists() or _has_backend(str(model)):
+        return str(model), None
+    if not revision:
+        raise OptionError(f"'{model}' has no revision after the @; write {name}@main, or {name} alone.")
+    return name, revision
+
+
+def _has_backend(name: str) -> bool:
+    """Return True for a name that begins with that of a backend and a colon, other than that of the hub."""
+    backend, colon, _ = name.partition(":")
+    return bool(colon) and backend in BACKENDS and backend != "hf"
+
+
 def _looks_like_path(name: str) -> bool:
     """Return True for a name that can only be that of a file or directory."""
     return name.startswith((".", "/", "~")) or "\\" in name or name.endswith("/") or name.count("/") > 1
@@ -104,6 +131,55 @@ def model_label(model: str | Path) -> str:
     """
     path = local_path(model)
     return str(model) if path is None else path.name.removesuffix(".gguf")
+
+
+class ModelIdentity(NamedTuple):
+    """What tells two models apart: the name in tables, the place of a model of the user's, and the revision."""
+
+    label: str
+    path: Path | None = None
+    revision: str = ""
+
+
+def identity_of(options: ModelOptions) -> ModelIdentity:
+    """Return what tells a model apart from others."""
+    return ModelIdentity(model_label(options.model), local_path(options.model), options.revision or "")
+
+
+def distinct_labels(models: Sequence[ModelIdentity]) -> list[str]:
+    """Return the names of several models in one table; those that would be the same are made longer.
+
+    A directory gets the names of the directories that it is in, and a model of the hub its revision.
+
+    Examples
+    --------
+    >>> distinct_labels([ModelIdentity("gpt2"), ModelIdentity("gpt2", Path("/runs/1/gpt2"))])
+    ['gpt2', '1/gpt2']
+    >>> distinct_labels([ModelIdentity("gpt2", revision="main"), ModelIdentity("gpt2", revision="v2")])
+    ['gpt2@main', 'gpt2@v2']
+    """
+    labels = [model.label for model in models]
+    most_parts = max((len(model.path.parts) for model in models if model.path is not None), default=2)
+    for n_parts in range(2, most_parts + 1):
+        repeated = _repeated(labels)
+        for n, model in enumerate(models):
+            if labels[n] in repeated:
+                labels[n] = _longer_label(model, n_parts)
+    if _repeated(labels):
+        names = ", ".join(sorted(_repeated([model.label for model in models])))
+        raise OptionError(f"two models are called {names}; name each once, or rename a directory.")
+    return labels
+
+
+def _repeated(labels: Sequence[str]) -> set[str]:
+    return {label for label in labels if labels.count(label) > 1}
+
+
+def _longer_label(model: ModelIdentity, n_parts: int) -> str:
+    """Return a name with the last parts of the model's path, or with its revision."""
+    if model.path is not None:
+        return "/".join(model.path.parts[-n_parts:]).removesuffix(".gguf")
+    return f"{model.label}@{model.revision}" if model.revision and "@" not in model.label else model.label
 
 
 def local_path(model: str | Path) -> Path | None:
@@ -126,7 +202,7 @@ def open_model(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any)
     """
     chosen = _model_options(model, options)
     backend, source = _backend_of(chosen)
-    opened: LanguageModel = backend.load(source, chosen)
+    opened: LanguageModel = backend.load(source, with_revision(chosen))
     opened.metadata = {**opened.metadata, **_origin(chosen, opened.metadata)}
     return opened
 
@@ -155,7 +231,7 @@ def open_tokenizer(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: 
     """Open the tokenizer of a model without its weights; the parameters are those of :func:`open_model`."""
     chosen = _model_options(model, options)
     backend, source = _backend_of(chosen)
-    opened: Tokenizer = backend.load_tokenizer(source, chosen)
+    opened: Tokenizer = backend.load_tokenizer(source, with_revision(chosen))
     return opened
 
 
@@ -166,7 +242,7 @@ def describe(options: ModelOptions) -> dict[str, Any]:
     """
     name, source = resolve(options.model)
     backend, _ = _backend_of(options)
-    return {"backend": name, "source": source, **backend.describe(source, options)}
+    return {"backend": name, "source": source, **backend.describe(source, with_revision(options))}
 
 
 def commit(options: ModelOptions) -> str:
@@ -176,7 +252,7 @@ def commit(options: ModelOptions) -> str:
     """
     backend, source = _backend_of(options)
     find_commit = getattr(backend, "commit", None)
-    return "" if find_commit is None else str(find_commit(source, options))
+    return "" if find_commit is None else str(find_commit(source, with_revision(options)))
 
 
 def check_model(options: ModelOptions) -> None:
@@ -196,6 +272,21 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
     """Return the backend's module, and the source to pass to it."""
     name, source = resolve(options.model)
     backend = import_module(BACKENDS[name])
-    if options.revision and (local_path(source) is not None or not hasattr(backend, "commit")):
-        raise OptionError(f"`revision` is for models on the hub, and {options.model} is none; leave it out.")
+    if with_revision(options).revision and (local_path(source) is not None or not hasattr(backend, "commit")):
+        raise OptionError(
+            f"`revision` is for models on the hub, and {split_revision(options.model)[0]} is none; leave it out."
+        )
     return backend, source
+
+
+def with_revision(options: ModelOptions) -> ModelOptions:
+    """Return the same options with the revision that the model's name has; raise if another one was given."""
+    _, revision = split_revision(options.model)
+    if revision is None:
+        return options
+    if options.revision not in (None, revision):
+        raise OptionError(
+            f"{options.model} is the revision '{revision}', and `revision` is '{options.revision}'; "
+            "specify one of them."
+        )
+    return replace(options, revision=revision)

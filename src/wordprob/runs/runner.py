@@ -178,7 +178,7 @@ def _pinned(work: RunWork, directory: RunDirectory) -> RunWork:
     commit = directory.manifest()["model"].get("commit")
     if not commit:
         return work
-    return RunWork(work.settings.with_revision(commit), work.sources, work.execution)
+    return RunWork(work.settings.with_revision(commit), work.sources, work.execution, work.settings.model.model)
 
 
 def _outcomes(

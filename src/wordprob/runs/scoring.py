@@ -47,11 +47,20 @@ PROBE_TEXT = "the"
 
 @dataclass(frozen=True)
 class RunWork:
-    """What every worker of a run must know."""
+    """What every worker of a run must know.
+
+    Attributes
+    ----------
+    settings, sources, execution
+        What is scored, and how.
+    model_name
+        The name of the model as the user gave it, where the settings have the commit that it stands for.
+    """
 
     settings: RunSettings
     sources: Sequence[Source]
     execution: Execution = field(default_factory=Execution)
+    model_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,9 +216,12 @@ class ShardScorer:
 
     def _open_scorer(self) -> Scorer:
         if self._scorer is None:
-            from wordprob.scoring.loading import load
+            from wordprob.scoring.loading import load, model_label
 
             self._scorer = load(**self._work.settings.model.to_dict())
+            if self._work.model_name:
+                model = self._scorer.model
+                model.metadata = {**model.metadata, "model": model_label(self._work.model_name)}
         return self._scorer
 
 

@@ -115,7 +115,10 @@ class RunSettings:
 
     def with_revision(self, revision: str | None) -> RunSettings:
         """Return the same settings with another revision of the model."""
-        return replace(self, model=replace(self.model, revision=revision))
+        from wordprob.models.registry import split_revision
+
+        name, _ = split_revision(self.model.model)
+        return replace(self, model=replace(self.model, model=name, revision=revision))
 
 
 def require_trust(settings: RunSettings, trust_remote_code: bool, folder: Path) -> None:

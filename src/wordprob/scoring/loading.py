@@ -28,7 +28,8 @@ def load(
     ----------
     model
         A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
-        ``BACKEND:SOURCE`` with the name of a registered backend.
+        ``BACKEND:SOURCE`` with the name of a registered backend. ``NAME@REVISION`` is a revision of a model on the hub,
+        such as a checkpoint: ``pythia-160m@step1000``.
     bos
         The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
         training.
@@ -39,7 +40,7 @@ def load(
     compile
         Compile the model with ``torch.compile`` first. It takes a minute or so and pays off on a GPU, for long runs.
     revision
-        Branch, tag or commit on the hub.
+        Branch, tag or commit on the hub, unless the name has it.
     trust_remote_code
         Run code that comes with the model. Off by default.
     """

@@ -384,7 +384,7 @@ def _search_settings(options: ScoringOptions, model: LanguageModel) -> SearchSet
         return None
     if not callable(getattr(model, "open", None)):
         raise UnsupportedError(
-            f"{type(model).__name__} has no method `open`, which the search for all spellings needs; use `spellings` own."
+            f"{type(model).__name__} has no method 'open', which all spellings need; use own as `spellings`."
         )
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
 

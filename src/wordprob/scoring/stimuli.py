@@ -13,7 +13,7 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, InputWarning, OptionError
-from wordprob.models.registry import check_model, model_label
+from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.requests import Progress
@@ -24,9 +24,10 @@ from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.base import check_rows
 from wordprob.tables.layout import Layout, lay_out, with_marks, with_target
 from wordprob.tables.metadata import table_metadata
+from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
-from wordprob.tables.schema import further_estimates
-from wordprob.tables.stimulus_table import StimulusTable
+from wordprob.tables.schema import estimate_columns, further_estimates
+from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,6 +140,8 @@ class Stimuli(StimulusTable):
         words, texts = _repeat_texts(table, number_of_text)
         if self.layout.by_word:
             words["note"] = _notes_on_cells(words)
+        if self.predictors:
+            words = self._with_predictors(words)
         if self.sum_by is not None:
             added = regions.add_up(words, self.layout.texts, self.regions())
         elif self.layout.spans is not None and self.per_word:
@@ -150,6 +153,17 @@ class Stimuli(StimulusTable):
         else:
             added = columns.text_columns(words, texts, table.unit)
         return ModelColumns(added[columns.without_own_numbers(self, list(added.columns))], words, texts)
+
+    def _with_predictors(self, words: pd.DataFrame) -> pd.DataFrame:
+        """Return the words with length, frequency and the values of the words before them; ``note`` stays last."""
+        from wordprob.analysis.frequencies import unigrams, zipf
+
+        source = self.frequencies or DEFAULT_FREQUENCIES
+        frequency = zipf(words["word"], unigrams(source))
+        without = [f"no frequency in {source}" if unknown else "" for unknown in np.isnan(frequency)]
+        notes = ["; ".join(filter(None, both)) for both in zip(words["note"], without, strict=True)]
+        estimates = ["surprisal", *estimate_columns(words.columns)]
+        return add_predictors(words.drop(columns="note"), frequency, estimates).assign(note=notes)
 
     def _assemble(self, results: Mapping[str, ModelColumns], metadata: Mapping[str, Any], shape: str) -> ScoredTable:
         """Put the columns of all models behind the rows."""
@@ -170,6 +184,8 @@ class Stimuli(StimulusTable):
     def _table_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the metadata of the table: what all models have in common, and where the texts come from."""
         layout = {**self.layout.to_metadata(), "sum_by": self.sum_by or "", "prefix": self.prefix}
+        if self.predictors:
+            layout |= {"frequencies": self.frequencies or DEFAULT_FREQUENCIES, **PREDICTOR_METADATA}
         return table_metadata(metadata, self.sheet.name, layout)
 
     def _with_groups(self, texts: pd.DataFrame, n_models: int) -> pd.DataFrame:
@@ -201,6 +217,8 @@ def read_stimuli(
     region_names: str | Sequence[str] = (),
     name: str | None = None,
     encoding: str | None = None,
+    predictors: bool = False,
+    frequencies: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
     _check_strings(
@@ -216,11 +234,13 @@ def read_stimuli(
         prefix=prefix,
         target_column=target_column,
         marks=marks,
+        frequencies=frequencies,
     )
     opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
     layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
     layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
-    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix)
+    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies)
+    _check_predictors(stimuli)
     if layout.by_word and words != "whitespace":
         raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
     if layout.by_word and per_word:
@@ -233,6 +253,23 @@ def read_stimuli(
             raise InputError(f"{opened.name}: column '{sum_by}' names no region on any row.")
     define(words)
     return stimuli
+
+
+def _check_predictors(stimuli: Stimuli) -> None:
+    """Raise unless the result has a row for each word, and there are frequencies, where predictors are wanted."""
+    from wordprob.analysis.frequencies import unigrams
+
+    if not stimuli.predictors:
+        if stimuli.frequencies is not None:
+            raise OptionError("`frequencies` is for `predictors`; specify both.")
+        return
+    if stimuli.sum_by is not None:
+        raise OptionError("`predictors` belong to words, and `sum_by` adds words up; leave one of them out.")
+    if stimuli.adds_up or not stimuli.rows_are_words:
+        what = "regions" if stimuli.adds_up else "texts"
+        advice = "add `per_word`" if stimuli.layout.text_column else "leave `marks` out"
+        raise OptionError(f"`predictors` belong to words, and the rows of the result are {what}; {advice}.")
+    unigrams(stimuli.frequencies or DEFAULT_FREQUENCIES)
 
 
 def open_table(
@@ -301,6 +338,8 @@ def stimuli_from_texts(
     name: str = "the texts",
     marks: str | None = None,
     region_names: str | Sequence[str] = (),
+    predictors: bool = False,
+    frequencies: str | None = None,
 ) -> Stimuli:
     """Return plain texts as a table without columns; the result has a row for each word.
 
@@ -316,6 +355,8 @@ def stimuli_from_texts(
         What the texts are called in messages and in the metadata: their file, for example.
     marks, region_names
         As for :func:`score_table`; the result then has a row for each region.
+    predictors, frequencies
+        As for :func:`score_table`.
     """
     import pandas as pd
 
@@ -326,7 +367,9 @@ def stimuli_from_texts(
     if marks is not None and user_words is not None:
         raise OptionError("`marks` is for words that a rule finds, not for lists of words.")
     layout = _with_regions(layout, no_columns, None, marks, _names(region_names))
-    return Stimuli(no_columns, layout, definition, per_word=marks is None, prefix=prefix)
+    stimuli = Stimuli(no_columns, layout, definition, marks is None, None, prefix, predictors, frequencies)
+    _check_predictors(stimuli)
+    return stimuli
 
 
 def score_table(
@@ -350,6 +393,8 @@ def score_table(
     sheet: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    predictors: bool = False,
+    frequencies: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **scoring: Any,
@@ -395,6 +440,11 @@ def score_table(
     input_format, sheet, decimal, encoding
         The format of a file without the usual extension, the sheet of a workbook, the decimal mark of what is added to
         a CSV file, and the encoding of a text file, where the file does not show them.
+    predictors
+        Add what a regression needs besides surprisal: ``length``, ``frequency``, and the surprisals, lengths and
+        frequencies of the three words before (``surprisal_prev1``, …), which are missing where a text begins.
+    frequencies
+        Where frequencies come from: ``wordfreq:LANGUAGE``, or a file of words and counts or log p. English by default.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -427,6 +477,8 @@ def score_table(
         region_names=region_names,
         prefix=prefix,
         encoding=encoding,
+        predictors=predictors,
+        frequencies=frequencies,
     )
     guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
     for remark in [*guesses, *stimuli.warnings()]:
@@ -446,16 +498,13 @@ def scoring_arguments(options: ScoringOptions | None, overrides: Mapping[str, An
 
 
 def check_models(models: Sequence[Model]) -> list[str]:
-    """Return the names that tables use for models; raise, before any is loaded, if one of them does not exist."""
+    """Return the names that tables use for models, each another one.
+
+    Raises, before any is loaded, if a model does not exist or is named twice.
+    """
     if not models:
         raise OptionError("no model was named.")
-    labels = [_label(model) for model in models]
-    repeated = {label for label in labels if labels.count(label) > 1}
-    if repeated:
-        raise OptionError(
-            f"two models are called {', '.join(sorted(repeated))}; name each once, or rename a directory."
-        )
-    return labels
+    return distinct_labels([_identity(model) for model in models])
 
 
 def _as_models(models: Model | Sequence[Model]) -> list[Model]:
@@ -469,12 +518,14 @@ def _as_models(models: Model | Sequence[Model]) -> list[Model]:
     return given
 
 
-def _label(model: Model) -> str:
+def _identity(model: Model) -> ModelIdentity:
     if isinstance(model, Scorer):
-        return model_label(model.model.metadata.get("model", "model"))
+        about = model.model.metadata
+        path = Path(about["path"]) if "path" in about else None
+        return ModelIdentity(model_label(about.get("model", "model")), path, about.get("revision", ""))
     options = model if isinstance(model, ModelOptions) else ModelOptions(model=str(model))
     check_model(options)
-    return model_label(options.model)
+    return identity_of(options)
 
 
 def _open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:

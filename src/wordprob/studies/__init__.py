@@ -1,4 +1,4 @@
-"""Whole studies, from texts or tables to results: what ``wordprob reading-times`` and ``wordprob word-lengths`` do.
+"""Whole studies, from texts or tables to results: what ``reading-times``, ``word-lengths`` and ``perplexity`` do.
 
 Each study is one function. It reads what it is given, scores it if models are named, hands tables to
 :mod:`wordprob.analysis`, and returns a result that knows its provenance and writes itself to a folder::
@@ -16,15 +16,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wordprob.studies.options import ReadingTimesOptions, WordLengthsOptions
-    from wordprob.studies.reading_time_study import reading_times
+    from wordprob.studies.options import PerplexityOptions, ReadingTimesOptions, WordLengthsOptions
+    from wordprob.studies.perplexity_study import perplexity
+    from wordprob.studies.reading_time_study import reading_time_table, reading_times
     from wordprob.studies.word_length_study import word_lengths
 
-__all__ = ["ReadingTimesOptions", "WordLengthsOptions", "reading_times", "word_lengths"]
+__all__ = [
+    "PerplexityOptions",
+    "ReadingTimesOptions",
+    "WordLengthsOptions",
+    "perplexity",
+    "reading_time_table",
+    "reading_times",
+    "word_lengths",
+]
 
 _LAZY_IMPORTS = {
+    "PerplexityOptions": "wordprob.studies.options",
     "ReadingTimesOptions": "wordprob.studies.options",
     "WordLengthsOptions": "wordprob.studies.options",
+    "perplexity": "wordprob.studies.perplexity_study",
+    "reading_time_table": "wordprob.studies.reading_time_study",
     "reading_times": "wordprob.studies.reading_time_study",
     "word_lengths": "wordprob.studies.word_length_study",
 }

@@ -1,4 +1,4 @@
-"""The options of the two studies, each declared once: Python functions and commands take the same.
+"""The options of the studies, each declared once: Python functions and commands take the same.
 
 This module imports neither pandas nor a model, so that the command line can list the options quickly.
 """
@@ -73,6 +73,19 @@ class WordLengthsOptions(Options):
     sizes: Sequence[str] | Mapping[str, float] = option(
         (), "NAME=MILLIONS of parameters, for the figure.", flags=("--size",)
     )
+
+
+@dataclass(frozen=True)
+class PerplexityOptions(Options):
+    """How texts are read for corpus totals, and how intervals are computed."""
+
+    what: ClassVar[str] = "option of corpus totals"
+
+    text_column: str = option("text", "Column of the texts, in tables.")
+    whole_file: bool = option(False, "Take each text file as one text, not one text a line.")
+    max_texts: int | None = option(None, "Stop after so many texts.", minimum=1)
+    bootstrap: int = option(1000, "Bootstrap samples of texts, for the intervals.", minimum=2)
+    seed: int = option(42, "Seed of the bootstrap.")
 
 
 def combined(defaults: type[AnyOptions], options: AnyOptions | None, by_name: Mapping[str, Any]) -> AnyOptions:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wordprob import corpora
-from wordprob.analysis.prepare import Cleaning, average, cleaning_record
+from wordprob.analysis.prepare import Cleaning, average, cleaning_record, mark_used
 from wordprob.corpora import Corpus, ReadingTimes
 from wordprob.errors import OptionError
 from wordprob.studies.options import changed
@@ -88,15 +88,17 @@ def _corpus_to_score(
     corpus: Corpus, loaded: ReadingTimes, options: ReadingTimesOptions, provenance: dict[str, Any]
 ) -> CorpusToScore:
     rows = loaded.words
+    readings = None
     if loaded.readings is not None:
         cleaning = Cleaning(options.outliers, options.skipped)
         rows = average(rows, loaded.readings, cleaning)
+        readings = mark_used(loaded.readings, cleaning)
         provenance["cleaning"][corpus.name] = {
             "participants": int(loaded.readings["participant"].nunique()),
             **cleaning_record(loaded.readings["time"].to_numpy(), cleaning),
         }
     rows = _with_unigrams(rows, corpus, options, provenance)
-    return CorpusToScore(corpus.name, corpus.title, corpus.name, loaded.texts, rows)
+    return CorpusToScore(corpus.name, corpus.title, corpus.name, loaded.texts, rows, readings)
 
 
 def _published_datasets(

@@ -35,6 +35,8 @@ class CorpusToScore:
         The texts, in the order of the rows.
     rows
         A row for each word: ``text_id``, ``word_id``, ``word``, ``time``, ``word_len``, ``freq``.
+    readings
+        A row for each participant and word, where the times are means of them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class CorpusToScore:
     source: str
     texts: Sequence[str] = field(repr=False)
     rows: pd.DataFrame = field(repr=False)
+    readings: pd.DataFrame | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,10 @@ def dataset(
     corpora: Sequence[str],
     source: str = "",
     title: str = "",
+    readings: pd.DataFrame | None = None,
 ) -> Dataset:
     """Return one corpus scored by one model, with the folds that were given for it; ``corpora`` names all of them."""
-    return Dataset(corpus, model, rows, _given_folds(corpus, rows, options, corpora, source), source, title)
+    return Dataset(corpus, model, rows, _given_folds(corpus, rows, options, corpora, source), source, title, readings)
 
 
 def _given_folds(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wordprob.analysis import outputs
 from wordprob.analysis.prepare import texts_of, with_surprisals
 from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, ReadingTimesResult, analyse
+from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
 from wordprob.studies.options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
@@ -89,35 +90,86 @@ def reading_times(
     >>> sorted(path.name for path in result.write(folder / "results").iterdir())[:3]
     ['coefficients.tsv', 'delta_llh.tsv', 'figure.pdf']
     """
-    options = combined(ReadingTimesOptions, options, named_options)
-    scoring = scoring or ScoringOptions()
-    paths = [Path(path) for path in as_list(tables)]
-    names = as_list(corpora)
-    chosen_models: list[StudyModel] = as_list(models)
-    _check_inputs(paths, names, chosen_models, options)
-    check_scoring(scoring, *SCORING_OPTIONS)
-    protocol = _protocol(options)
-    sizes = parse_sizes(options.sizes)
-    labels = model_labels(chosen_models)
+    inputs = StudyInputs.given(tables, corpora, models, options, scoring, named_options)
+    protocol = _protocol(inputs.options)
+    sizes = parse_sizes(inputs.options.sizes)
+    words = _read_and_score(inputs, progress, download_progress)
+    result = analyse(words.datasets, protocol, sizes)
+    return replace(result, provenance={**result.provenance, **words.metadata}, words=words)
 
-    if names:
-        prepared = prepare_corpora(names, options, bool(chosen_models), download_progress)
+
+def reading_time_table(
+    tables: str | Path | Sequence[str | Path] = (),
+    corpora: str | Sequence[str] = (),
+    models: StudyModel | Sequence[StudyModel] = (),
+    options: ReadingTimesOptions | None = None,
+    *,
+    scoring: ScoringOptions | None = None,
+    progress: StudyProgress | None = None,
+    download_progress: StudyProgress | None = None,
+    **named_options: Any,
+) -> StudyTable:
+    """Join reading times, surprisals, lengths and frequencies, for regressions elsewhere; nothing is fitted.
+
+    The parameters are those of :func:`reading_times`. Its result has the same table as ``result.words``.
+
+    Examples
+    --------
+    >>> import pandas as pd, tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mine.csv"
+    >>> words = pd.DataFrame({"word": "She saw the mark".split(), "time": [310, 287, 255, 301], "freq": 1.0})
+    >>> words.to_csv(path, index=False)
+    >>> table = reading_time_table(path, models="exact:bow")
+    >>> table.to_pandas()[["word", "time", "surprisal", "surprisal_prev1"]].round(2).values.tolist()[1]
+    ['saw', 287.0, 0.42, 0.87]
+    """
+    inputs = StudyInputs.given(tables, corpora, models, options, scoring, named_options)
+    return _read_and_score(inputs, progress, download_progress)
+
+
+@dataclass(frozen=True)
+class StudyInputs:
+    """What a study was given, checked as far as that is possible before anything is read."""
+
+    tables: list[Path]
+    corpora: list[str]
+    models: list[StudyModel]
+    labels: list[str]
+    options: ReadingTimesOptions
+    scoring: ScoringOptions
+
+    @classmethod
+    def given(
+        cls, tables: Any, corpora: Any, models: Any, options: Any, scoring: Any, named_options: dict[str, Any]
+    ) -> StudyInputs:
+        """Check the arguments of a study; they are those of :func:`reading_times`."""
+        options = combined(ReadingTimesOptions, options, named_options)
+        scoring = scoring or ScoringOptions()
+        paths = [Path(path) for path in as_list(tables)]
+        chosen_models: list[StudyModel] = as_list(models)
+        _check_inputs(paths, as_list(corpora), chosen_models, options)
+        check_scoring(scoring, *SCORING_OPTIONS)
+        return cls(paths, as_list(corpora), chosen_models, model_labels(chosen_models), options, scoring)
+
+
+def _read_and_score(
+    inputs: StudyInputs, progress: StudyProgress | None, download_progress: StudyProgress | None
+) -> StudyTable:
+    """Return the words of all corpora with their times and surprisals, and where they come from."""
+    options, models = inputs.options, inputs.models
+    if inputs.corpora:
+        prepared = prepare_corpora(inputs.corpora, options, bool(models), download_progress)
     else:
-        prepared = prepare_tables(paths, options, bool(chosen_models))
+        prepared = prepare_tables(inputs.tables, options, bool(models))
     datasets = list(prepared.scored)
-    metadata: dict[str, Any] = {}
-    if chosen_models:
-        datasets, metadata = _score(prepared, chosen_models, labels, options, scoring, progress)
-    result = analyse(datasets, protocol, sizes)
-
-    provenance = {**result.provenance, **prepared.provenance}
-    if chosen_models:
-        provenance["models"] = metadata
-    provenance["inputs"] = outputs.checksums(_input_files(paths, options))
-    used = {name: getattr(scoring, name) for name in SCORING_OPTIONS}
-    inputs = {"tables": paths, "corpora": names}
-    provenance["options"] = options_record(inputs, options, chosen_models, labels, used)
-    return replace(result, provenance=provenance)
+    provenance = dict(prepared.provenance)
+    if models:
+        datasets, provenance["models"] = _score(prepared, models, inputs.labels, options, inputs.scoring, progress)
+    provenance["inputs"] = outputs.checksums(_input_files(inputs.tables, options))
+    used = {name: getattr(inputs.scoring, name) for name in SCORING_OPTIONS}
+    sources = {"tables": inputs.tables, "corpora": inputs.corpora}
+    provenance["options"] = options_record(sources, options, models, inputs.labels, used)
+    return StudyTable(datasets, options.spillover, provenance)
 
 
 def _check_inputs(
@@ -178,7 +230,9 @@ def _score(
             table = score_texts(scorer, corpus.texts, words, scoring, f"{corpus.name}, {label}", progress)
             metadata[label] = table.metadata
             rows = with_surprisals(corpus.rows, table.to_pandas(), corpus.source)
-            datasets.append(dataset(corpus.name, label, rows, options, names, title=corpus.title))
+            datasets.append(
+                dataset(corpus.name, label, rows, options, names, title=corpus.title, readings=corpus.readings)
+            )
     return datasets, metadata
 
 

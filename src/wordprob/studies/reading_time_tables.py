@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wordprob.analysis.prepare import Cleaning, StudyColumns, cleaning_record, texts_of, words_and_times
+from wordprob.analysis.prepare import (
+    Cleaning,
+    StudyColumns,
+    cleaning_record,
+    mark_used,
+    readings_of,
+    texts_of,
+    words_and_times,
+)
 from wordprob.analysis.tables import numbers, read_table
 from wordprob.errors import InputError, OptionError
 from wordprob.sources.plain_text import read_lines
@@ -31,29 +39,40 @@ def prepare_tables(paths: Sequence[Path], options: ReadingTimesOptions, to_score
         Whether models will score the words; otherwise the tables hold surprisals.
     """
     provenance: dict[str, Any] = {"frequencies": {}, "cleaning": {}}
-    tables = [(path, _read_words(path, options, provenance)) for path in paths]
+    tables = [_read_words(path, options, provenance) for path in paths]
     if to_score:
         return PreparedStudy(to_score=_corpora_to_score(tables, options), provenance=provenance)
     corpora = [corpus_and_model(path)[0] for path in paths]
     scored = []
-    for path, rows in tables:
-        corpus, model = corpus_and_model(path)
-        scored.append(dataset(corpus, model, rows, options, corpora, source=str(path)))
+    for table in tables:
+        corpus, model = corpus_and_model(table.path)
+        scored.append(dataset(corpus, model, table.rows, options, corpora, source=str(table.path)))
     return PreparedStudy(scored=scored, provenance=provenance)
 
 
-def _read_words(path: Path, options: ReadingTimesOptions, provenance: dict[str, Any]) -> pd.DataFrame:
-    """Return a row for each word of a table, and note in ``provenance`` how its times were cleaned."""
+class TableOfWords(NamedTuple):
+    """A table that was read: a row for each word, and for each participant and word if it has those."""
+
+    path: Path
+    rows: pd.DataFrame
+    readings: pd.DataFrame | None
+
+
+def _read_words(path: Path, options: ReadingTimesOptions, provenance: dict[str, Any]) -> TableOfWords:
+    """Return the words of a table and their times, and note in ``provenance`` how the times were cleaned."""
     source = str(path)
     table = read_table(path)
     cleaning = Cleaning(options.outliers, options.skipped)
-    rows = words_and_times(_with_usual_names(table), _columns(table, options), cleaning, source)
+    columns = _columns(table, options)
+    rows = words_and_times(_with_usual_names(table), columns, cleaning, source)
+    readings = None
     if options.participant:
         times = numbers(table, options.time_column, source)
         provenance["cleaning"][source] = cleaning_record(times, cleaning)
+        readings = mark_used(readings_of(table, columns, source), cleaning)
     rows, frequencies = add_unigrams(rows, options.frequencies, "en")
     provenance["frequencies"][source] = frequencies or "its column freq"
-    return rows
+    return TableOfWords(path, rows, readings)
 
 
 def _with_usual_names(table: pd.DataFrame) -> pd.DataFrame:
@@ -86,9 +105,9 @@ def corpus_and_model(path: Path) -> tuple[str, str]:
     return corpus, model or "surprisal"
 
 
-def _corpora_to_score(tables: Sequence[tuple[Path, pd.DataFrame]], options: ReadingTimesOptions) -> list[CorpusToScore]:
+def _corpora_to_score(tables: Sequence[TableOfWords], options: ReadingTimesOptions) -> list[CorpusToScore]:
     """Return the texts of each table: as they were read, if they were given, else its words joined by spaces."""
-    names = [path.stem for path, _ in tables]
+    names = [table.path.stem for table in tables]
     if len(set(names)) < len(names):
         raise InputError(
             f"two tables have the same name: {', '.join(names)}. Rename one: the file's name is that of the corpus."
@@ -96,10 +115,10 @@ def _corpora_to_score(tables: Sequence[tuple[Path, pd.DataFrame]], options: Read
     if options.texts and len(tables) > 1:
         raise OptionError("`texts` goes with one table.")
     corpora = []
-    for path, rows in tables:
+    for path, rows, readings in tables:
         if options.texts:
             texts = [line for line in read_lines(options.texts) if line.strip()]
         else:
             texts = [" ".join(words) for words in texts_of(rows).values()]
-        corpora.append(CorpusToScore(path.stem, "", str(path), texts, rows))
+        corpora.append(CorpusToScore(path.stem, "", str(path), texts, rows, readings))
     return corpora

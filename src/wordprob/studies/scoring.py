@@ -35,8 +35,7 @@ def as_list(items: Any) -> list[Any]:
 
 def model_labels(models: Sequence[StudyModel]) -> list[str]:
     """Return what tables call the models; raise if one does not exist or two have the same name."""
-    names = [model.model if isinstance(model, ModelOptions) else model for model in models]
-    return check_models(names) if names else []
+    return check_models(models) if models else []
 
 
 def open_scorer(model: StudyModel) -> Scorer:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.errors import InputError, OptionError
+from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS, UNITS, estimate_columns, estimate_name
 from wordprob.tables.stimulus_table import StimulusTable
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 SHAPES = ("long", "wide")
 
-SAME_FOR_ALL_MODELS = ("text_id", "word_id", "word", "region", "start", "end", "n_words", "n_characters", "n_bytes")
+SAME_FOR_ALL_MODELS = (
+    *("text_id", "word_id", "word", "region", "start", "end", "n_words", "n_characters", "n_bytes"),
+    *predictor_names(),
+)
 """Columns that do not depend on the model; the wide shape has them once."""
 
 NOT_ON_TEXT_ROWS = ("text_id", "conservation")
@@ -82,6 +86,8 @@ def expected_columns(
     """Return the columns that will be added, as far as they are known before scoring."""
     estimates = [estimate_name(name) for name in estimators]
     if stimuli.rows_are_words:
+        if stimuli.predictors:
+            extras = [*extras, *predictor_names(["surprisal", "surprisal_naive", *estimates])]
         n_words = ["n_words"] if stimuli.adds_up else []
         region = ["region"] if stimuli.layout.spans is not None else []
         return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words, *region])
@@ -122,12 +128,7 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
     shape
         ``long`` or ``wide``.
     """
-    if shape not in SHAPES:
-        raise OptionError(f"no shape is called '{shape}'; use {' or '.join(SHAPES)}.")
-    if shape == "wide" and len({column_suffix(label) for label in labels}) < len(labels):
-        raise OptionError(
-            f"the columns of {' and '.join(labels)} would have the same names; use the long `shape`, or rename a model."
-        )
+    check_shape(shape, labels)
     own_columns = stimuli.own_columns()
     clashes = [name for name in final_names(names, labels, shape, stimuli.prefix) if name in own_columns]
     if clashes:
@@ -135,6 +136,16 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
         raise InputError(
             f"{stimuli.sheet.name} has columns called {', '.join(clashes)} already. Name the new ones differently: "
             f"`prefix` {example} makes {example}{clashes[0].removeprefix(stimuli.prefix)}."
+        )
+
+
+def check_shape(shape: str, labels: Sequence[str] = ()) -> None:
+    """Raise unless there is such a shape, and the columns of several models have names of their own in it."""
+    if shape not in SHAPES:
+        raise OptionError(f"no shape is called '{shape}'; use {' or '.join(SHAPES)}.")
+    if shape == "wide" and len({column_suffix(label) for label in labels}) < len(labels):
+        raise OptionError(
+            f"the columns of {' and '.join(labels)} would have the same names; use the long `shape`, or rename a model."
         )
 
 

@@ -22,6 +22,9 @@ from wordprob.errors import OptionError, OutputError
 FORMATS = {"tsv": ".tsv", "csv": ".csv", "parquet": ".parquet", "jsonl": ".jsonl"}
 """The formats that can be written in parts, and the extensions of their files."""
 
+FORMATS_WITH_JSON = {**FORMATS, "json": ".json"}
+"""The formats of small tables, which may be one JSON list as well."""
+
 WITHOUT_SIDECAR = ("parquet",)
 """Formats whose files hold their metadata themselves."""
 

@@ -29,6 +29,9 @@ METADATA: dict[str, str] = {
     "unit": "the unit of surprisals",
     "input": "the table or file that was scored",
     "guessed": "what was told by the names of columns",
+    "frequencies": "with predictors: where the frequencies come from",
+    "frequency_unit": "with predictors: the unit of frequencies",
+    "length_unit": "with predictors: the unit of lengths",
 }
 """What the metadata of a table say about where its numbers come from; there is more."""
 

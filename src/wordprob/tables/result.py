@@ -19,6 +19,7 @@ from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.frames import build_frames, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
+from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
 
 if TYPE_CHECKING:
@@ -239,4 +240,4 @@ def _numeric_columns() -> list[str]:
     """Return the columns of numbers, which may be missing."""
     columns = [*WORD_COLUMNS, *EXTRA_COLUMNS.values()]
     measured = [column.name for column in columns if column.in_units or column.statistics]
-    return ["n_tokens", "context_tokens", *measured]
+    return ["n_tokens", "context_tokens", *measured, *predictor_names(["surprisal", "surprisal_naive"])]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+DEFAULT_FREQUENCIES = "wordfreq:en"
+"""Where frequencies come from if nothing is specified."""
+
+
 @dataclass(frozen=True)
 class StimulusTable:
     """A table whose texts are known, and what is wanted of it.
@@ -39,6 +43,10 @@ class StimulusTable:
         For a word on each row: the column that names regions, whose words are added up.
     prefix
         What the names of all new columns begin with.
+    predictors
+        Add the length and frequency of every word, and the values of the words before it.
+    frequencies
+        Where frequencies come from, as for :func:`wordprob.analysis.frequencies.unigrams`; English words by default.
     """
 
     sheet: Sheet
@@ -47,6 +55,8 @@ class StimulusTable:
     per_word: bool = False
     sum_by: str | None = None
     prefix: str = ""
+    predictors: bool = False
+    frequencies: str | None = None
 
     @property
     def rows_are_words(self) -> bool:
@@ -133,7 +143,7 @@ class StimulusTable:
 
     def warnings(self) -> list[str]:
         """Return what may not be intended: a text that repeats itself, punctuation on rows of its own."""
-        return [*self._repetition(), *self._punctuation()]
+        return [*self._repetition(), *self._punctuation(), *self._guessed_frequencies()]
 
     def _repetition(self) -> list[str]:
         """Return a warning if a text of the specified groups looks like several."""
@@ -147,6 +157,15 @@ class StimulusTable:
         text = f"the rows with the same {' and '.join(layout.group_by)}" if layout.group_by else "the rows"
         question = f"If {text} are several texts, add the column that tells them apart to `group_by`."
         return [f"{self.sheet.place(found.row)}: {found.finding}. {question}"]
+
+    def _guessed_frequencies(self) -> list[str]:
+        """Return a line about where frequencies come from if nothing was specified."""
+        if not self.predictors or self.frequencies is not None:
+            return []
+        return [
+            f"frequencies are those of English words ({DEFAULT_FREQUENCIES}); specify `frequencies` for another "
+            "language or a list of your own"
+        ]
 
     def _punctuation(self) -> list[str]:
         """Return a warning if punctuation is on rows of its own, with spaces before it."""
