@@ -81,7 +81,7 @@ def test_word_filter() -> None:
     assert [WordFilter().type_of(word) for word in ("The", "mark,", "naïve", "1900")] == ["the", None, "naïve", None]
     assert [WordFilter("all", "as-is").type_of(word) for word in ("The", "mark,")] == ["The", "mark,"]
     sums = TypeSums(WordFilter(min_count=3))
-    sums.add(["a", "a", "b", "a"], np.ones(4), np.ones(4))
+    sums.add(["a", "a", "b", "a"], {"corrected": np.ones(4), "naive": np.ones(4)})
     assert sums.table()["word"].tolist() == ["a"]
 
 
@@ -96,7 +96,7 @@ def types() -> TypeSums:
     vocabulary = ["".join(random.choice(list("abcdefgh"), random.integers(1, 9))) for _ in range(300)]
     words = random.choice(vocabulary, 6000)
     naive = random.gamma(2, 2, 6000) + np.array([len(word) for word in words]) * 0.4
-    sums.add(words.tolist(), naive + 0.1 * random.random(6000), naive)
+    sums.add(words.tolist(), {"corrected": naive + 0.1 * random.random(6000), "naive": naive})
     return sums
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STYLES: dict[str, dict[str, Any]] = {
     "corrected": {"color": "#0072B2", "marker": "o", "linestyle": "-", "label": "corrected"},
     "naive": {"color": "#D55E00", "marker": "^", "linestyle": "--", "label": "naive (buggy)"},
+    "all": {"color": "#009E73", "marker": "s", "linestyle": "-.", "label": "all spellings"},
 }
 DELTA_LLH_LABEL = "Δ log-likelihood ($10^{-2}$ nats per word)"
 MAX_PANELS_PER_ROW = 4

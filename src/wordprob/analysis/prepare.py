@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
+from wordprob.analysis.reading_times import ESTIMATES
 from wordprob.analysis.study_table import own_name
 from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
@@ -250,7 +251,8 @@ def with_surprisals(rows: pd.DataFrame, scored: pd.DataFrame, where: str) -> pd.
     if differences:
         raise AlignmentError(f"{where}: the words of the table are not those of the text: {listing(differences)}.")
     ordered = scored.sort_values("text_id", kind="stable")
-    surprisals = {name: ordered[name].to_numpy(dtype=np.float64) for name in ("surprisal", "surprisal_naive")}
+    names = [name for name in ESTIMATES.values() if name in ordered.columns]
+    surprisals = {name: ordered[name].to_numpy(dtype=np.float64) for name in names}
     if "note" in ordered.columns:
         surprisals["surprisal_note"] = ordered["note"].to_numpy()
     earlier_surprisals = [name for name in rows.columns if "surprisal" in str(name)]

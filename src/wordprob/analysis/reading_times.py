@@ -25,10 +25,10 @@ from wordprob.tables.predictors import rows_of_earlier_words
 if TYPE_CHECKING:
     from wordprob.analysis.study_table import StudyTable
 
-ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive"}
+ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
 """The column of each estimate."""
 
-CONTRASTS = ("corrected - baseline", "naive - baseline", "corrected - naive")
+CONTRASTS = ("corrected - baseline", "naive - baseline", "all - baseline", "corrected - naive", "all - corrected")
 ALL_MODELS = "(all models)"
 
 SIZE_IN_NAME = re.compile(r"(\d+(?:\.\d+)?)\s*([mb])(?![a-z])", re.IGNORECASE)

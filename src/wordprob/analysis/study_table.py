@@ -42,6 +42,7 @@ STUDY_TABLE_COLUMNS: dict[str, str] = {
     "frequency": "its frequency on the Zipf scale: log10 of occurrences in a billion words",
     "surprisal": "its corrected surprisal, in nats",
     "surprisal_naive": "its naive surprisal, in nats",
+    "surprisal_all": "its surprisal with all spellings, in nats",
     "note": "why a surprisal is missing, or what to know about it",
 }
 """The columns of the table, and what each says; ``_prev1`` and so on are those of the words before."""

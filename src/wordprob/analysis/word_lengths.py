@@ -60,8 +60,8 @@ class WordLengthResult(StudyResult):
     Attributes
     ----------
     correlations
-        ``model, predictor, estimate, types, spearman, spearman_low, spearman_high, pearson, …``, and for corrected
-        predictors ``spearman_change, …``: by how much they differ from the naive ones.
+        ``model, predictor, estimate, types, spearman, spearman_low, spearman_high, pearson, …``, and ``spearman_change,
+        …``: by how much corrected predictors differ from naive ones, and those with all spellings from corrected ones.
     types
         The word types themselves, with count, length, mean surprisals and predictors, by model.
     provenance
@@ -83,7 +83,7 @@ class WordLengthResult(StudyResult):
         return (
             f"Correlation with word length in characters, over types: {self.provenance['words']}. Brackets: "
             f"{self.provenance['intervals']}. Zipf is −log p of the word from {self.provenance['unigrams']}; "
-            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive."
+            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive, all spellings less corrected."
         )
 
     def files(self) -> dict[str, bytes]:
@@ -110,8 +110,8 @@ def aggregate(paths: Sequence[Path], which: WordFilter) -> dict[str, TypeSums]:
 
 def _add_file(sums: TypeSums, file: ScoredFile) -> None:
     try:
-        for words, corrected, naive in batches(file):
-            sums.add(words, corrected, naive)
+        for words, surprisals in batches(file):
+            sums.add(words, surprisals)
     except WordprobError:
         raise
     except ValueError as error:  # pandas and pyarrow raise subclasses of it, each with messages of its own
@@ -140,7 +140,9 @@ def analyse(
     sizes
         Millions of parameters, for models whose names do not tell.
     """
-    tables = {model: _predictors(type_sums.table(), costs, model) for model, type_sums in sums.items()}
+    tables = {}
+    for model, type_sums in sums.items():
+        tables[model] = _predictors(type_sums.table(), type_sums.estimates, costs, model)
     correlations: list[dict[str, object]] = []
     for model, table in tables.items():
         correlations += _correlate(model, table, settings)
@@ -172,19 +174,23 @@ PREDICTORS = (
     Predictor("Zipf", "", "zipf"),
     Predictor("CCH (Piantadosi)", "naive", "expected_naive"),
     Predictor("CCH (Piantadosi)", "corrected", "expected_corrected"),
+    Predictor("CCH (Piantadosi)", "all", "expected_all"),
     Predictor("CCH (Pimentel)", "naive", "ratio_naive"),
     Predictor("CCH (Pimentel)", "corrected", "ratio_corrected"),
+    Predictor("CCH (Pimentel)", "all", "ratio_all"),
 )
-"""The predictors in the order of the tables; a corrected one follows its naive one, with which it is compared."""
+"""The predictors in the order of the tables; one with another estimate follows the one that it is compared with."""
 
 
-def _predictors(types: pd.DataFrame, costs: Mapping[str, float] | None, model: str) -> pd.DataFrame:
+def _predictors(
+    types: pd.DataFrame, estimates: Sequence[str], costs: Mapping[str, float] | None, model: str
+) -> pd.DataFrame:
     """Return the types for which every predictor has a value, the most frequent first."""
     table = types[["word", "length", "count"]].copy()
     total = types["count"].sum()
     own_costs = -np.log(types["count"] / max(total, 1))
     table["zipf"] = own_costs if costs is None else types["word"].map(costs)
-    for estimate in ("naive", "corrected"):
+    for estimate in estimates:
         table[f"expected_{estimate}"] = types[estimate] / types["count"]
         with np.errstate(invalid="ignore", divide="ignore"):
             table[f"ratio_{estimate}"] = types[f"{estimate}_squared"] / types[estimate]
@@ -207,14 +213,15 @@ def _check_enough_types(table: pd.DataFrame, model: str) -> None:
 def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) -> Iterator[dict[str, object]]:
     """Yield a row for each predictor: its correlations with length, and how a correction changes them."""
     lengths = table["length"].to_numpy(dtype=np.float64)
-    values = np.stack([table[column].to_numpy(dtype=np.float64) for _, _, column in PREDICTORS], axis=1)
+    predictors = [predictor for predictor in PREDICTORS if predictor.column in table.columns]
+    values = np.stack([table[column].to_numpy(dtype=np.float64) for _, _, column in predictors], axis=1)
     correlations = Correlations(values, lengths)
     # Axes: which correlation, which predictor; for the resamples, which resample comes first.
     observed = correlations.weighted(np.ones(len(table)))
     # Every predictor sees the same resamples, so that their intervals can be compared.
     weights_of_resamples = resamples(len(table), settings.resamples, settings.seed)
     resampled = np.stack([correlations.weighted(weights) for weights in weights_of_resamples])
-    for p, predictor in enumerate(PREDICTORS):
+    for p, predictor in enumerate(predictors):
         row: dict[str, object] = {
             "model": model,
             "predictor": predictor.name,
@@ -226,8 +233,8 @@ def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) ->
         for c, name in enumerate(CORRELATION_NAMES):
             change: float = np.nan
             changes: Floats = np.full(1, np.nan)
-            if predictor.estimate == "corrected":
-                # The predictor before it is its naive one; the two are compared within resamples.
+            if predictor.estimate not in ("", "naive"):
+                # The predictor before it has the simpler estimate; the two are compared within resamples.
                 change = observed[c, p] - observed[c, p - 1]
                 changes = resampled[:, c, p] - resampled[:, c, p - 1]
             row |= _interval(f"{name}_change", change, changes, settings.level)

@@ -7,7 +7,7 @@ numbers of the few distinct ones; Python sees only those, each once in a run; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ KEEP = ("alphabetic", "all")
 CASES = ("lower", "as-is")
 BATCH_ROWS = 1 << 19
 SCORED_COLUMNS = ["word", "surprisal", "surprisal_naive"]
-SUMS = ("corrected", "corrected_squared", "naive", "naive_squared")
+OPTIONAL_COLUMNS = ["surprisal_all"]
+ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
+"""The estimates that are added up, and the columns that hold them; the last one only where a table has it."""
 
 
 @dataclass(frozen=True)
@@ -85,28 +87,48 @@ class TypeSums:
         self._number_of_type: dict[str, int] = {}
         self._number_of_word: dict[str, int] = {}  # of the word's type; -1 for a word that does not count
         self._counts: Ints = np.zeros(0, dtype=np.int64)
-        self._sums: dict[str, Floats] = {name: np.zeros(0) for name in SUMS}
+        self._sums: dict[str, Floats] = {}
         self.rows = 0
         self.missing = 0
 
-    def add(self, words: Any, corrected: Floats, naive: Floats) -> None:
-        """Add scored words; ``words`` is an Arrow array or a sequence of strings."""
+    @property
+    def estimates(self) -> list[str]:
+        """The estimates that are added up."""
+        return [name for name in ESTIMATES if name in self._sums]
+
+    def add(self, words: Any, surprisals: Mapping[str, Floats]) -> None:
+        """Add scored words.
+
+        Parameters
+        ----------
+        words
+            An Arrow array or a sequence of strings.
+        surprisals
+            In nats, by estimate. All words that are added together have the same estimates.
+        """
+        if self.rows and set(self.estimates) != set(surprisals):
+            raise InputError(
+                f"tables of one model have different estimates ({', '.join(self.estimates)}; {', '.join(surprisals)}): "
+                "score all of them with the same `spellings`."
+            )
         encoded = (words if isinstance(words, pa.Array) else pa.array(words, pa.string())).dictionary_encode()
         number_of_distinct = np.array(
             [self._type_number(word) for word in encoded.dictionary.to_pylist()], dtype=np.int64
         )
         types = number_of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
-        scored = np.isfinite(corrected) & np.isfinite(naive)
+        scored = np.all([np.isfinite(values) for values in surprisals.values()], axis=0)
         self.rows += len(types)
         self.missing += int((~scored).sum())
         used = scored & (types >= 0)
-        self._add_rows(types[used], corrected[used], naive[used])
-
-    def _add_rows(self, types: Ints, corrected: Floats, naive: Floats) -> None:
         self._grow()
-        self._counts += np.bincount(types, minlength=len(self._counts))
-        for name, values in zip(SUMS, (corrected, corrected * corrected, naive, naive * naive), strict=True):
-            self._sums[name] += np.bincount(types, weights=values, minlength=len(self._counts))
+        self._counts += np.bincount(types[used], minlength=len(self._counts))
+        for name, values in surprisals.items():
+            self._add_up(name, types[used], values[used])
+            self._add_up(f"{name}_squared", types[used], values[used] ** 2)
+
+    def _add_up(self, name: str, types: Ints, values: Floats) -> None:
+        sums = self._sums.setdefault(name, np.zeros(len(self._counts)))
+        sums += np.bincount(types, weights=values, minlength=len(self._counts))
 
     def _type_number(self, word: str) -> int:
         """Return the number of a word's type; -1 if it does not count."""
@@ -152,11 +174,15 @@ def count_words(texts: Iterable[str], word_filter: WordFilter) -> Counter[str]:
 
 @dataclass(frozen=True)
 class ScoredFile:
-    """A file of scored words, the model that scored it, and its unit; an empty unit is not known."""
+    """A file of scored words, the model that scored it, and its unit; an empty unit is not known.
+
+    ``columns`` are those that are read.
+    """
 
     path: Path
     model: str
     unit: str
+    columns: tuple[str, ...] = tuple(SCORED_COLUMNS)
 
     @property
     def size(self) -> float:
@@ -168,30 +194,42 @@ def open_scored(path: Path) -> ScoredFile:
     """Return the model and the unit of a scored table; raise if it lacks a column that is needed."""
     if not path.is_file():
         raise InputError(f"no such file: {path}")
-    if format_of(path) == "parquet":
-        import pyarrow.parquet as pq
-
-        require(pd.DataFrame(columns=pq.read_schema(path).names), SCORED_COLUMNS, str(path))
+    present = _column_names(path)
+    require(pd.DataFrame(columns=present), SCORED_COLUMNS, str(path))
     metadata = read_metadata(path)
     model = metadata.get("model", path.stem)
     if Path(model).is_absolute():
         model = Path(model).name
-    return ScoredFile(path, model, metadata.get("unit", ""))
+    columns = (*SCORED_COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in present))
+    return ScoredFile(path, model, metadata.get("unit", ""), columns)
 
 
-def batches(scored: ScoredFile) -> Iterator[tuple[Any, Floats, Floats]]:
-    """Yield words, corrected and naive surprisals in nats, a batch at a time."""
+def _column_names(path: Path) -> list[str]:
+    """Return the names of a table's columns, of which the first rows are read at most."""
+    format = format_of(path)
+    if format == "parquet":
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(path).names)
+    if format == "jsonl":
+        return [str(name) for name in pd.read_json(path, lines=True, nrows=1).columns]
+    return [str(name) for name in pd.read_csv(path, sep="\t" if format == "tsv" else ",", nrows=0).columns]
+
+
+def batches(scored: ScoredFile) -> Iterator[tuple[Any, dict[str, Floats]]]:
+    """Yield words, and their surprisals in nats by estimate, a batch at a time."""
 
     def nats(batch: pa.RecordBatch, column: str) -> Floats:
         values: Floats = batch.column(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
         return values * scored.size
 
-    for batch in _record_batches(scored.path):
+    present = {name: column for name, column in ESTIMATES.items() if column in scored.columns}
+    for batch in _record_batches(scored.path, list(scored.columns)):
         words = batch.column("word").cast(pa.string())
-        yield words, nats(batch, "surprisal"), nats(batch, "surprisal_naive")
+        yield words, {name: nats(batch, column) for name, column in present.items()}
 
 
-def _record_batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _record_batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield a file's words and surprisals a batch at a time.
 
     The readers of :mod:`wordprob.tables.formats` keep every cell as it was written, and so the whole file; these keep
@@ -202,28 +240,28 @@ def _record_batches(path: Path) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=SCORED_COLUMNS)
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
     elif format == "jsonl":
         for frame in pd.read_json(
             path, lines=True, chunksize=BATCH_ROWS // 4, dtype={"word": str}, convert_dates=False
         ):
-            require(frame, SCORED_COLUMNS, str(path))
-            yield pa.RecordBatch.from_pandas(frame[SCORED_COLUMNS], preserve_index=False)
+            require(frame, columns, str(path))
+            yield pa.RecordBatch.from_pandas(frame[columns], preserve_index=False)
     else:
-        yield from _delimited(path, "\t" if format == "tsv" else ",")
+        yield from _delimited(path, "\t" if format == "tsv" else ",", columns)
 
 
-def _delimited(path: Path, separator: str) -> Iterator[pa.RecordBatch]:
-    require(pd.read_csv(path, sep=separator, nrows=0), SCORED_COLUMNS, str(path))
+def _delimited(path: Path, separator: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    surprisals = [name for name in columns if name != "word"]
     frames = pd.read_csv(
         path,
         sep=separator,
-        usecols=SCORED_COLUMNS,
-        dtype={"word": str, "surprisal": np.float64, "surprisal_naive": np.float64},
+        usecols=columns,
+        dtype={"word": str, **dict.fromkeys(surprisals, np.float64)},
         # NA and null are words; only an empty cell is a missing surprisal.
         keep_default_na=False,
-        na_values={"surprisal": [""], "surprisal_naive": [""]},
+        na_values={name: [""] for name in surprisals},
         chunksize=BATCH_ROWS // 2,
     )
     for frame in frames:
-        yield pa.RecordBatch.from_pandas(frame[SCORED_COLUMNS], preserve_index=False)
+        yield pa.RecordBatch.from_pandas(frame[columns], preserve_index=False)

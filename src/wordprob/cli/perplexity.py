@@ -38,7 +38,7 @@ SHOWN_RATES = ("bits_per_byte", "bits_per_character", "bits_per_word", "word_per
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write the totals of each text here.")
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @options_of(PerplexityOptions, "options")
-@scoring_options("unit", "extras", "estimators")
+@scoring_options("unit", "extras", "estimators", "spellings", "tolerance", "max_open")
 @models_options()
 def perplexity(
     sources: tuple[str, ...],

@@ -103,18 +103,19 @@ def types(output: str | Path, which: WordFilter | None = None, partial: bool = F
     """
     import numpy as np
 
-    from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
+    from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, batches, open_scored
 
     sums = TypeSums(which or WordFilter("all", "as-is", 1))
     for file in finished(output, "words", partial):
-        for words, corrected, naive in batches(open_scored(file)):
-            sums.add(words, corrected, naive)
+        for words, surprisals in batches(open_scored(file)):
+            sums.add(words, surprisals)
     totals = sums.table()
     nats_per_unit = UNITS[RunDirectory(output).metadata()["unit"]]
     table = totals[["word", "length", "count"]].copy()
-    for name, column in (("surprisal", "corrected"), ("surprisal_naive", "naive")):
-        mean = totals[column] / totals["count"]
-        variance = (totals[f"{column}_squared"] / totals["count"] - mean**2).clip(lower=0)
+    for estimate in sums.estimates:
+        name = ESTIMATES[estimate]
+        mean = totals[estimate] / totals["count"]
+        variance = (totals[f"{estimate}_squared"] / totals["count"] - mean**2).clip(lower=0)
         table[name] = mean / nats_per_unit
         table[f"{name}_sd"] = np.sqrt(variance) / nats_per_unit
     return table.sort_values(["count", "word"], ascending=[False, True], ignore_index=True)

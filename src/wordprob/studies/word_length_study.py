@@ -12,7 +12,7 @@ from wordprob import runs
 from wordprob.analysis import outputs, texts
 from wordprob.analysis.frequencies import costs_of, read_costs
 from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings, aggregate, analyse
-from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
+from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.word_choice import Words
@@ -31,7 +31,7 @@ from wordprob.studies.scoring import (
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""
 
-SCORING_OPTIONS = ("boundary", "words", "min_context", "readers")
+SCORING_OPTIONS = ("boundary", "words", "min_context", "spellings", "tolerance", "max_open", "readers")
 """The options of scoring that this study uses."""
 
 LIST_PREFIX = "list:"
@@ -200,7 +200,8 @@ def _score(
             table = score_texts(scorer, batch, words, scoring, f"{label}, texts from {first}", progress)
             metadata[label] = table.metadata
             frame = table.to_pandas()
-            sums[label].add(frame["word"].tolist(), frame["surprisal"].to_numpy(), frame["surprisal_naive"].to_numpy())
+            surprisals = {name: frame[column].to_numpy() for name, column in ESTIMATES.items() if column in frame}
+            sums[label].add(frame["word"].tolist(), surprisals)
     return sums, metadata
 
 
