@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,11 @@ import wordprob
 from all_sequences import AllSequences
 from brute_force import contexts_over
 from flat_lm import FlatLM
+from tiny_models import build
+from wordprob import runs
+from wordprob.cli import cli
 from wordprob.core.words import define
+from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.exact import ExactLM
 from wordprob.models.leaky import LeakyLM
 from wordprob.models.toy_tokenizer import ToyTokenizer
@@ -208,3 +214,179 @@ def compare(scorer, reference, text, definition, tolerance=1e-11, search_bits=1e
         assert value.surprisal.low - tolerance <= row.surprisal_all, (text, row.word, value)
         assert row.surprisal_all_low <= value.surprisal.high + tolerance, (text, row.word, value)
         assert row.surprisal_all - row.surprisal_all_low <= search_bits
+
+
+# --- front ends -------------------------------------------------------------------------------------------------------
+
+SENTENCES = ["the marker's mark.", "he sa the era"]
+
+
+class Counted(LeakyLM):
+    """Counts the requests that go beyond texts."""
+
+    opened = 0
+
+    def open(self, requests, atoms, states=None):
+        self.opened += sum(request.first > 0 for request in requests)
+        return super().open(requests, atoms, states)
+
+
+def test_an_infinite_tolerance_asks_the_model_nothing_further():
+    scorer = wordprob.Scorer(Counted())
+    table = scorer.score(SENTENCES, spellings="all", tolerance=math.inf, extras=["prefixes_opened"]).to_pandas()
+    assert scorer.model.opened == 0
+    assert table["prefixes_opened"].eq(0).all()
+    assert (table["surprisal_all_low"] <= table["surprisal_all"]).all()
+    assert (table["surprisal_all_low"] < table["surprisal_all"]).sum() > 4
+    assert table["note"].eq("").all()
+    scorer.score(SENTENCES, spellings="all")
+    assert scorer.model.opened > 0
+
+
+def test_a_search_that_is_stopped_says_so(leaky):
+    table = leaky.score("markmarkmarkmark", spellings="all", tolerance=1e-6, max_open=3, extras=["prefixes_opened"])
+    (row,) = table.to_pandas().itertuples()
+    assert row.prefixes_opened == 3
+    assert row.note == "all spellings: the interval is wider than the tolerance after 3 prefixes"
+    assert row.surprisal_all_low <= -math.log2(leaky.model.truth("markmarkmarkmark", "whitespace")[0][1])
+
+
+def test_continuations_have_the_values_of_whole_texts(leaky):
+    options = {"spellings": "all", "tolerance": 1e-6, "max_open": 5000}
+    found = leaky.score_continuations("the", ["mark", "marker ed"], **options).to_pandas()
+    whole = leaky.score(["the mark", "the marker ed"], **options).to_pandas()
+    whole = whole[whole["word_id"] > 0]
+    np.testing.assert_allclose(found["surprisal_all"], whole["surprisal_all"], rtol=1e-12)
+
+
+def test_tokenizers_that_rewrite_texts_have_no_values(tokenizer_of):
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("openai-gpt")))
+    table = scorer.score("She saw it", spellings="all").to_pandas()
+    assert table["surprisal"].notna().any()
+    assert table["surprisal_all"].isna().all()
+    assert table["note"].str.contains("rewrites this text").all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": 0.0}, "above 0"),
+        ({"tolerance": math.nan}, "above 0"),
+        ({"tolerance": "much"}, "above 0"),
+        ({"max_open": 0}, "at least 1"),
+        ({"spellings": "every"}, "own or all"),
+    ],
+)
+def test_bad_options(leaky, options, message):
+    with pytest.raises(OptionError, match=message):
+        leaky.score("the mark", **{"spellings": "all", **options})
+
+
+def test_a_model_that_cannot_open():
+    class ScoresOnly(LeakyLM):
+        open = None
+
+    with pytest.raises(UnsupportedError, match="ScoresOnly has no method 'open'"):
+        wordprob.Scorer(ScoresOnly()).score("the mark", spellings="all")
+
+
+def test_the_command_line(tmp_path):
+    (tmp_path / "stimuli.csv").write_text("item,sentence\n1,the marker\n2,he's marked\n", encoding="utf-8")
+    flags = ["--text-column", "sentence", "--per-word", "--model", "exact:leaky", "--spellings", "all"]
+    flags += ["--tolerance", "0.001", "--max-open", "5000", "--prefixes-opened", "-o", str(tmp_path / "scored.csv")]
+    result = CliRunner().invoke(cli, ["score", str(tmp_path / "stimuli.csv"), *flags])
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "scored.csv")
+    assert (table["surprisal_all"] - table["surprisal_all_low"]).between(0, 0.001).all()
+    assert table["prefixes_opened"].gt(0).any()
+    refused = CliRunner().invoke(
+        cli, ["score", str(tmp_path / "stimuli.csv"), "--spellings", "all", "--tolerance", "-1"]
+    )
+    assert isinstance(refused.exception, OptionError)
+    assert "`tolerance` is -1.0; it must be a number of bits above 0" in str(refused.exception)
+
+
+def test_a_run(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(["the marker's mark.", "", "he sa the era"]), encoding="utf-8")
+    runs.run(tmp_path / "texts.txt", tmp_path / "out", model="exact:leaky", spellings="all", tolerance=0.001)
+    runs.merge(tmp_path / "out", tmp_path / "all.parquet")
+    found = wordprob.WordTable.read(tmp_path / "all.parquet").to_pandas()
+    assert len(found) == 7
+    assert (found["surprisal_all"] - found["surprisal_all_low"]).between(0, 0.001).all()
+
+
+# --- the spellings of one word ----------------------------------------------------------------------------------------
+
+
+def test_spellings_of_a_word_add_up(leaky):
+    found = leaky.spellings("the", "mark", tolerance=1e-6, max_open=5000, unit="nats")
+    table = leaky.score("the mark", **EXHAUSTED).to_pandas()
+    assert found.surprisal == pytest.approx(table["surprisal"][1], abs=1e-9)
+    assert found.surprisal_all_low - 1e-9 <= table["surprisal_all"][1] <= found.surprisal_all + 1e-9
+    assert ["".join(each.tokens).rstrip("…") for each in found.spellings if "…" not in each.tokens] == [" mark"] * sum(
+        "…" not in each.tokens for each in found.spellings
+    )
+    own = [each for each in found.spellings if each.is_own]
+    assert [each.tokens for each in own] == [(" mark",)]
+    probabilities = [each.probability for each in found.spellings]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert len({each.tokens for each in found.spellings}) == len(found.spellings) > 5
+    assert found.to_pandas()["share"].sum() <= 1.0
+
+
+def test_each_spelling_has_its_own_probability(leaky):
+    model = leaky.model
+    found = leaky.spellings("the", "mark", tolerance=1e-6, max_open=5000, unit="nats")
+    start = model.tokenizer.ids("the")[-1]
+    reached = model.boundary_mass("the", start, "whitespace", "")
+    for each in found.spellings:
+        p, last = 1.0, start
+        for token in each.ids:
+            p, last = p * model.distribution(last)[token], token
+        if "…" not in each.tokens:
+            p *= model.boundary_mass("the mark", last, "whitespace", "")
+            assert each.probability == pytest.approx(p / reached, rel=1e-9)
+
+
+def test_one_word_is_asked_for(leaky):
+    with pytest.raises(InputError, match="is 2 words by the definition 'whitespace'"):
+        leaky.spellings("the", "mark mark")
+
+
+def test_the_command_lists_and_draws(tmp_path):
+    arguments = ["spellings", "the", "mark", "--model", "exact:leaky", "--top", "2"]
+    result = CliRunner().invoke(
+        cli, [*arguments, "-o", str(tmp_path / "mark.tsv"), "--plot", str(tmp_path / "mark.svg")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "␣mark  (the tokeniser's own)" in result.output
+    assert "all spellings" in result.output
+    assert "at most, in spellings not looked into" in result.output
+    table = pd.read_csv(tmp_path / "mark.tsv", sep="\t")
+    assert table["own"].sum() == 1
+    assert "<svg" in (tmp_path / "mark.svg").read_text(encoding="utf-8")
+    again = CliRunner().invoke(cli, [*arguments, "-o", str(tmp_path / "mark.tsv")])
+    assert "exists" in str(again.exception)
+
+
+# --- real networks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["pythia", "llama2", "sliding"])
+def test_states_of_texts_are_gone_on_from(family, tokenizer_of):
+    """The search goes on from the states of the pass along the text; running each prefix in full gives the same."""
+    model = build(family, tokenizer_of)
+    texts = ["She saw the blicket.", "It's odd"]
+    options = {"spellings": "all", "tolerance": 0.3, "max_open": 40}
+    kept = wordprob.Scorer(model).score(texts, **options).to_pandas()
+    model.prefix_cache.usable = False
+    in_full = wordprob.Scorer(model).score(texts, **options).to_pandas()
+    for column in ("surprisal", "surprisal_all", "surprisal_all_low"):
+        np.testing.assert_allclose(kept[column], in_full[column], atol=2e-3)
+
+
+def test_the_text_is_run_once(tokenizer_of):
+    model = build("pythia", tokenizer_of)
+    wordprob.Scorer(model).score(["She saw the blicket.", "It's odd"], spellings="all", tolerance=0.3, max_open=20)
+    # Each text, and at most the start token by itself, where a text's first character is cut off and read on.
+    assert model.prefix_cache.contexts_run <= 3

@@ -25,14 +25,15 @@ from wordprob.scoring.scorer import score_chunk
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
 FAMILIES = ("bow-joined", "eow-unmarked")
 OPTIONS = {"words": "punctuation", "unit": "nats", "extras": ("entropy", "rank")}
+ALL_SPELLINGS = {"words": "punctuation", "unit": "nats", "extras": ("prefixes_opened",), "spellings": "all"}
 
 
-def one_step_after_another(scorer, texts):
+def one_step_after_another(scorer, texts, options=OPTIONS):
     """The sequential path itself, without threads."""
-    settings = scorer.settings(ScoringOptions(**OPTIONS))
+    settings = scorer.settings(ScoringOptions(**options))
     chunk = Chunk([Document(n, text) for n, text in enumerate(texts)])
-    batch = score_chunk(scorer.model, scorer.preparer(define(OPTIONS["words"])), chunk, settings)
-    return WordTable.build([batch], {}, OPTIONS["unit"], OPTIONS["extras"])
+    batch = score_chunk(scorer.model, scorer.preparer(define(options["words"])), chunk, settings)
+    return WordTable.build([batch], {}, options["unit"], options["extras"])
 
 
 def assert_same(table, expected, rtol=0.0):
@@ -48,6 +49,16 @@ def test_threads_and_processes_take_the_same_path(family, monkeypatch):
     monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
     assert_same(scorer.score(TEXTS, **OPTIONS, readers=2), expected)
+
+
+@pytest.mark.parametrize("readers", [0, 2])
+def test_all_spellings_take_the_same_path(readers, monkeypatch):
+    scorer = wordprob.load("exact:leaky")
+    texts = ["the mark's era.", "", "marked ther", "   ", "he"] * 2
+    expected = one_step_after_another(scorer, texts, ALL_SPELLINGS)
+    assert expected.to_pandas()["prefixes_opened"].sum() > 10
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
+    assert_same(scorer.score(texts, **ALL_SPELLINGS, readers=readers), expected)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -83,7 +83,8 @@ class WordLengthResult(StudyResult):
         return (
             f"Correlation with word length in characters, over types: {self.provenance['words']}. Brackets: "
             f"{self.provenance['intervals']}. Zipf is −log p of the word from {self.provenance['unigrams']}; "
-            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive, all spellings less corrected."
+            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive, and all spellings less "
+            "corrected."
         )
 
     def files(self) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.core.equation import effective_boundaries
-from wordprob.models.protocol import LanguageModel, Request
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import prefix_ids, tail_request, window_of
@@ -73,12 +73,17 @@ class CutOffReader:
         The model, and the partition of its vocabulary.
     tokens
         What tokens make of cut-off characters.
+    states
+        Where the model keeps the states of texts, if it does.
     """
 
-    def __init__(self, model: LanguageModel, atoms: Atoms, tokens: CutOffTokens) -> None:
+    def __init__(
+        self, model: LanguageModel, atoms: Atoms, tokens: CutOffTokens, states: PrefixStates | None = None
+    ) -> None:
         self._model = model
         self._atoms = atoms
         self._tokens = tokens
+        self._states = states
 
     def read(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
         """Read on wherever it matters in a batch, and add what was found to the collected scores."""
@@ -145,7 +150,7 @@ class CutOffReader:
                 last = len(reading.ids) - 1
                 requests.append(Request(reading.ids, last, np.full(len(lists), last), numbers, id_lists, statistics=()))
                 followed.append(cut_off)
-            for n, scores in self._model.open(requests, self._atoms):
+            for n, scores in self._model.open(requests, self._atoms, self._states):
                 reading = now[n]
                 found = reading.weight * np.exp(np.asarray(scores.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])

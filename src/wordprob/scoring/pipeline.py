@@ -54,7 +54,8 @@ def score_in_threads(
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
             tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
-            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens)
+            searched = None if settings.search is None else kept  # else no states of whole texts are kept
+            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, searched)
             sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
             unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader, sum_up))
             n_done += len(prepared.chunk.documents)

@@ -82,13 +82,14 @@ def collect_chunk(
     states: PrefixStates | None,
 ) -> tuple[PreparedBatch, CollectedScores]:
     """Ask the model everything about some texts that their words need in the tokenizer's own spellings."""
+    searched = None if settings.search is None else states  # else no states of whole texts are kept
     prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
         collected.add(prepared, answers)
     for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # where other spellings leave them
         collected.add_tail(tail)
-    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens).read(prepared, collected)
+    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, searched).read(prepared, collected)
     collected.apply_spellings(prepared)
     return prepared, collected
 
