@@ -55,6 +55,17 @@ def test_score_writes_a_table_and_its_metadata(wordprob, tmp_path):
     assert json.loads((tmp_path / "out.tsv.meta.json").read_text())["unit"] == "bits"
 
 
+def test_texts_without_a_word_are_counted(wordprob, tmp_path):
+    (tmp_path / "in.txt").write_text("She saw\n\n...\n", encoding="utf-8")
+    summary = tmp_path / "texts.tsv"
+    arguments = ("--words", r"regex:\w+", "--texts-output", str(summary), *EXACT)
+    code, _, err = wordprob("score", str(tmp_path / "in.txt"), *arguments)
+    assert (code, err) == (0, "wordprob: 1 of 3 texts has no word with a value: left out of totals\n")
+    texts = pd.read_csv(summary, sep="\t", keep_default_na=False)
+    assert texts["log_prob_words"].tolist()[1:] == ["", ""]
+    assert texts["note"].tolist() == ["", "no words", "no words"]
+
+
 def test_score_into_a_pipe_is_tsv(wordprob):
     code, out, _ = wordprob("score", "--text", "She saw the mark.", "--words", "punctuation", "--unit", "nats", *EXACT)
     frame = pd.read_csv(io.StringIO(out), sep="\t")
