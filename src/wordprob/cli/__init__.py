@@ -33,9 +33,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """A command, where it is implemented, and its line in the help. The module is imported when the command is used."""
 
+INTERRUPTED_EXIT_CODE = 130
+
 
 class LazyGroup(click.Group):
     """A group that imports a command only when it is used."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C ends it in one line, with the exit code that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("wordprob: stopped.", err=True)
+            ctx.exit(INTERRUPTED_EXIT_CODE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""

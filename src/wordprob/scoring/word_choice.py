@@ -8,7 +8,7 @@ coarsest built-in rule under which all words of its text end where they do, unle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wordprob.core.characters import is_white_space
 from wordprob.core.pattern_words import Regex
@@ -54,6 +54,15 @@ class WordChoice:
     given: list[Sequence[Word]] | None = None
     rules: list[WordDefinition] | None = None
     unscored: list[Sequence[int]] | None = None
+
+    def of_texts(self, positions: Sequence[int]) -> WordChoice:
+        """Return the same for the texts at these positions only."""
+        if self.given is None:
+            return self
+        given = [self.given[position] for position in positions]
+        rules = None if self.rules is None else [self.rules[position] for position in positions]
+        unscored = None if self.unscored is None else [self.unscored[position] for position in positions]
+        return replace(self, given=given, rules=rules, unscored=unscored)
 
 
 def choose_words(words: Words, boundary: str, documents: Sequence[Document]) -> WordChoice:
