@@ -93,8 +93,9 @@ def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[st
     """Leave out what the table has already: its words, and numbers of texts and words."""
     present: set[str] = set()
     if stimuli.layout.by_word:
-        present |= {"start", "end"}
-        if stimuli.sum_by is None:
+        if not stimuli.offsets:
+            present |= {"start", "end"}
+        if stimuli.sum_by is None and (not stimuli.layout.by_offsets or "word" in stimuli.sheet.columns):
             present.add("word")
     if not stimuli.prefix:
         if stimuli.numbers_texts():

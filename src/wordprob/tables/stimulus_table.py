@@ -39,6 +39,8 @@ class StimulusTable:
         For a word on each row: the column that names regions, whose words are added up.
     prefix
         What the names of all new columns begin with.
+    offsets
+        For a word on each row: say where the word starts and ends in its text.
     """
 
     sheet: Sheet
@@ -47,6 +49,7 @@ class StimulusTable:
     per_word: bool = False
     sum_by: str | None = None
     prefix: str = ""
+    offsets: bool = False
 
     @property
     def rows_are_words(self) -> bool:
@@ -121,6 +124,8 @@ class StimulusTable:
             spacing = "joined by spaces"
         groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
         words = f"{counted(len(self.sheet), 'word')} in '{layout.word_column}'"
+        if layout.by_offsets:
+            words = f"{counted(len(self.sheet), 'stretch', 'stretches')} by '{layout.start_column}' and '{layout.end_column}'"
         return f"{self.sheet.name}: {words}, {texts} {groups}, {spacing}"
 
     def guesses(self) -> str:
