@@ -158,7 +158,8 @@ def test_what_is_kept_is_bounded_by_its_size_and_changes_nothing(tokenizer_of, m
         preparer = TextPreparer(tokenizer, tokenizer.vocabulary.size, words.define("punctuation"))
         prepared = [preparer.prepare(Chunk([Document(0, text)]), settings) for text in texts]
         (finder,) = preparer._finders.values()
-        return [vars(each.branches) for each in prepared], finder
+        found = [vars(each.branches) for each in prepared]
+        return [{name: values for name, values in each.items() if name[0] != "_"} for each in found], finder
 
     expected, finder = prepare()
     assert finder._answers.size == sum(map(len, finder._answers.values())) > 200
