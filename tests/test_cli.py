@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_score_writes_a_table_and_its_metadata(wordprob, tmp_path):
     frame = pd.read_csv(target, sep="\t")
     assert frame["text_id"].tolist() == [0, 0, 0, 0, 2, 2], "the blank line is a text with no words"
     assert json.loads((tmp_path / "out.tsv.meta.json").read_text())["unit"] == "bits"
+
+
+def test_texts_without_a_word_are_counted(wordprob, tmp_path):
+    (tmp_path / "in.txt").write_text("She saw\n\n...\n", encoding="utf-8")
+    summary = tmp_path / "texts.tsv"
+    arguments = ("--words", r"regex:\w+", "--texts-output", str(summary), *EXACT)
+    code, _, err = wordprob("score", str(tmp_path / "in.txt"), *arguments)
+    assert (code, err) == (0, "wordprob: 1 of 3 texts has no word with a value: left out of totals\n")
+    texts = pd.read_csv(summary, sep="\t", keep_default_na=False)
+    assert texts["log_prob_words"].tolist()[1:] == ["", ""]
+    assert texts["note"].tolist() == ["", "no words", "no words"]
 
 
 def test_score_into_a_pipe_is_tsv(wordprob):
@@ -438,3 +450,16 @@ def test_the_command_prints_flags_where_the_library_names_options(wordprob, monk
     monkeypatch.setattr("wordprob.scoring.loading.open_model", fail)
     code, _, err = wordprob("score", "--text", "the mark", *EXACT)
     assert (code, err) == (1, "wordprob: the texts are long; specify --min-context\n")
+
+
+def test_a_tokeniser_that_is_loaded_otherwise_than_its_file_says(wordprob, tmp_path):
+    """transformers sets the space before texts by the configuration, whatever tokenizer.json says."""
+    folder = shutil.copytree(shared("tokenizers/gpt2"), tmp_path / "gpt2")
+    assert "otherwise" not in wordprob("tokenizer", str(folder))[1]
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "add_prefix_space": True}))
+    code, out, _ = wordprob("tokenizer", str(folder))
+    assert code == 0
+    difference = "'She saw the mark.' is ĠShe, by tokenizer.json She"
+    assert f"file        loaded otherwise than its file says: {difference}\n" in out
+    assert json.loads(wordprob("tokenizer", str(folder), "--json")[1])["differs_from_file"] == difference

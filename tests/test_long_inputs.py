@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import pandas as pd
 import pytest
 
+from conftest import SHARED, shared
 from wordprob import load
 from wordprob.models.exact import ToyTokenizer
 from wordprob.models.huggingface.tokenizer import interruptible
+from wordprob.scoring.background import BackgroundThread
 
 SECONDS_OF_LINEAR_WORK = 10
 """Many times what linear work takes here, and a fraction of what quadratic work takes."""
@@ -53,3 +59,86 @@ def test_a_long_text_without_spaces_has_the_tokens_of_its_parts(tokenizer_of):
     [tokens] = tokenizer.encode(["\n" * 100_000])
     assert tokens.ends[-1] == 100_000
     assert tokens.exact
+
+
+def test_ctrl_c_does_not_wait_for_the_thread_that_works_ahead():
+    release = threading.Event()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), BackgroundThread() as thread:
+        thread.submit(release.wait, 60)
+        raise KeyboardInterrupt
+    assert time.monotonic() - start < SECONDS_OF_LINEAR_WORK
+    release.set()
+
+
+def test_an_error_waits_for_the_thread_and_drops_what_has_not_begun():
+    begun, done = threading.Event(), []
+
+    def work():
+        begun.set()
+        time.sleep(0.2)
+        done.append("first")
+
+    with pytest.raises(ZeroDivisionError), BackgroundThread() as thread:
+        thread.submit(work)
+        thread.submit(done.append, "second")
+        begun.wait()
+        raise ZeroDivisionError
+    assert done == ["first"]
+
+
+def test_ctrl_c_ends_scoring_at_once_and_leaves_nothing(tmp_path):
+    shared("models/stories15M")
+    letters = random.Random(1).choices("abcdefghijklmnop", k=10_000_000)
+    (tmp_path / "long.txt").write_text("".join(letters), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "wordprob",
+        "score",
+        "long.txt",
+        "-o",
+        "out.tsv",
+        "-m",
+        str(SHARED / "models/stories15M"),
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)  # by then it tokenises
+    assert process.poll() is None
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < SECONDS_OF_LINEAR_WORK
+    assert process.returncode == 130
+    assert err.endswith("wordprob: stopped.\n")
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
+
+
+# --- empty texts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["exact:bow", "exact:bow-marked"])
+def test_empty_texts_have_the_values_of_one(model):
+    scorer = load(model)
+    texts = ["", "the mark", "", "", "She saw the mark", ""]
+    together = scorer.score(texts)
+    one_by_one = [scorer.score(text).texts() for text in texts]
+    columns = [name for name in together.texts().columns if name != "text_id"]
+    pd.testing.assert_frame_equal(together.texts()[columns], pd.concat(one_by_one, ignore_index=True)[columns])
+    assert together.texts()["text_id"].tolist() == list(range(6))
+    assert together.to_pandas()["text_id"].tolist() == [1, 1, 4, 4, 4, 4]
+
+
+def test_empty_texts_between_given_words():
+    texts = ["", "the mark", "", "saw"]
+    scored = load("exact:bow").score(texts, words=[[], ["the", "mark"], [], ["saw"]], ids=["a", "b", "c", "d"])
+    assert scored.texts()["text_id"].tolist() == ["a", "b", "c", "d"]
+    assert scored.to_pandas()["text_id"].tolist() == ["b", "b", "d"]
+
+
+def test_a_hundred_thousand_empty_texts_take_no_time():
+    scorer = load("exact:bow")
+    start = time.process_time()
+    assert len(scorer.score([""] * 100_000).texts()) == 100_000
+    assert time.process_time() - start < SECONDS_OF_LINEAR_WORK

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 from conftest import shared
 from wordprob.core import signatures as signatures_module
+from wordprob.core import spellings as spellings_module
 from wordprob.core import words
 from wordprob.core.alignment import align
 from wordprob.core.atoms import atoms_of
@@ -14,6 +17,7 @@ from wordprob.core.branches import Branches
 from wordprob.core.joined_tokens import joined_tokens_of
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch
+from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
 
 
 def finder_of(tokenizer, rule, **options):
@@ -139,3 +143,30 @@ def test_continuations_need_a_place_where_a_word_may_end(tokenizer_of):
     continuations = joined_tokens_of(tokenizer_of("qwen2_5").vocabulary, words.Whitespace()).continuations
     assert b"\n\n" in continuations[b"?"]
     assert b" the" not in continuations
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_bounded_by_its_size_and_changes_nothing(tokenizer_of, monkeypatch):
+    """One question may have thousands of spellings, so counting questions bounds nothing."""
+    tokenizer = tokenizer_of("gpt2")
+    texts = ["She said: 'Is it (so)?'", "“No!” – it's 5' long...", "a.b/c [d]; e!"] * 2
+    settings = BatchSettings(tokenizer.vocabulary.start, None, True)
+
+    def prepare():
+        preparer = TextPreparer(tokenizer, tokenizer.vocabulary.size, words.define("punctuation"))
+        prepared = [preparer.prepare(Chunk([Document(0, text)]), settings) for text in texts]
+        (finder,) = preparer._finders.values()
+        found = [vars(each.branches) for each in prepared]
+        return [{name: values for name, values in each.items() if name[0] != "_"} for each in found], finder
+
+    expected, finder = prepare()
+    assert finder._answers.size == sum(map(len, finder._answers.values())) > 200
+    monkeypatch.setattr(spellings_module, "MAX_CACHED_SPELLINGS", 50)
+    monkeypatch.setattr(spellings_module, "PLACES_AT_ONCE", 1)
+    forgetful, finder = prepare()
+    assert forgetful == expected
+    largest = max(map(len, finder._answers.values()))
+    assert finder._answers.size <= 50 + 2 * largest
+    assert len(pickle.loads(pickle.dumps(finder._answers))) == len(finder._answers)

@@ -69,6 +69,45 @@ def test_summary_by_text(table):
     assert text["log_prob_words"] == pytest.approx(-total * math.log(2))
 
 
+def test_a_text_without_a_scored_word_has_no_log_p(table):
+    texts = table.texts()
+    assert np.isnan(texts["log_prob_words"][1])
+    assert texts["note"].tolist() == ["", "no words", ""]
+    assert texts["log_prob"][1] == pytest.approx(-texts["end"][1] * math.log(2)), "the empty text has a probability"
+    per_text = -table.texts()["log_prob_words"].dropna() / table.texts()["n_words"]
+    assert len(per_text.dropna()) == 2
+
+
+def test_a_text_of_words_without_a_value_has_no_log_p():
+    (text,) = wordprob.load("exact:bow").score("中").texts().to_dict("records")
+    assert text["n_words"] == 1
+    assert math.isnan(text["log_prob_words"])
+    assert math.isnan(text["log_prob"])
+    assert text["note"] == "none of its words has a value: the tokeniser wrote nothing for this word"
+
+
+def test_a_word_of_probability_zero_is_no_missing_value():
+    texts = wordprob.load("exact:bow").score(["mark", "saw saw"]).texts()
+    assert texts["log_prob_words"].tolist() == [-math.inf, -math.inf]
+    assert texts["note"].tolist() == ["none of its words has a value: probability zero", ""]
+
+
+def test_words_between_those_given_do_not_count():
+    text = "She saw the mark"
+    scorer = wordprob.load("exact:bow")
+    everything = scorer.score(text, unit="nats")
+    scored = scorer.score(text, words=[(4, 7), (12, 16)], unit="nats")
+    (summary,) = scored.texts().to_dict("records")
+    total = scored.to_pandas()["surprisal"].sum()
+    assert summary["log_prob_words"] == pytest.approx(-total, abs=1e-12)
+    assert summary["bits_per_word"] == pytest.approx(total / 2 / math.log(2))
+    assert summary["log_prob"] == pytest.approx(everything.texts()["log_prob"][0]), "that of the whole text"
+    assert abs(summary["conservation"]) < 1e-12
+    assert math.isnan(summary["bits_per_character"])
+    assert math.isnan(summary["bits_per_byte"])
+    assert summary["note"] == "only some of its words were given: no bits per character or byte"
+
+
 @pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "jsonl"])
 def test_written_and_read_again(table, tmp_path, ending):
     path = table.write(tmp_path / f"scored.{ending}")
@@ -273,7 +312,9 @@ def test_further_estimates_have_columns():
         before=numbers,
         after=numbers,
         notes={1: "a note"},
-        totals=TextTotals(*([np.array([2, 1])] * 2), np.zeros(2), np.array([2, 1]), *([np.zeros(2)] * 3)),
+        totals=TextTotals(
+            *([np.array([2, 1])] * 2), np.zeros(2), np.array([2, 1]), *([np.zeros(2)] * 3), np.zeros(2, dtype=bool)
+        ),
         statistics={"rank": numbers},
         estimates={"other": math.log(2) * numbers},
     )

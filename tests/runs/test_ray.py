@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import signal
 import sys
 import threading
@@ -182,6 +183,33 @@ def test_a_worker_that_hangs(corpus, reference, tmp_path, monkeypatch):
     assert code == 0, stderr
     runs.run(tmp_path / "hanging.txt", tmp_path / "reference", model="exact:bow", threads=1, shard_texts=60)
     assert_same_run(tmp_path / "out", tmp_path / "reference")
+
+
+@pytest.mark.slow
+def test_a_worker_that_the_system_stopped(corpus, tmp_path, monkeypatch):
+    """The worker that hangs at a text is stopped: it cannot end itself, so the run must notice its silence."""
+    monkeypatch.setenv("HANG_ONCE", str(tmp_path / "hung"))
+    lines = corpus.read_text().split("\n")
+    lines[700] = "She saw the hang"
+    (tmp_path / "hanging.txt").write_text("\n".join(lines))
+    command = (tmp_path / "hanging.txt", *TOY, *RAY, "--shard-texts", 60, "--worker-timeout", 8)
+    process = start_run(*command, "-o", tmp_path / "out", startup=at_startup(tmp_path / "startup", HANG))
+    wait_until((tmp_path / "hung").exists)
+    workers = [pid for pid in descendants(process.pid) if b"ray::" in command_line(pid) and b"Map" in command_line(pid)]
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    _, stderr = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode == 0, stderr.decode()
+    runs.run(tmp_path / "hanging.txt", tmp_path / "reference", model="exact:bow", threads=1, shard_texts=60)
+    assert_same_run(tmp_path / "out", tmp_path / "reference")
+
+
+def command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def descendants(process):

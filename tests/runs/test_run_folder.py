@@ -15,6 +15,7 @@ from runs_helpers import assert_same_run, call_command, finished_files, toy_corp
 
 from wordprob import runs
 from wordprob.errors import InputError, OutputError, WordprobError
+from wordprob.runs import runner
 from wordprob.runs.atomic_io import read_json
 
 TOY = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
@@ -337,3 +338,29 @@ def test_permission_denied_is_told(folder):
     (folder / "manifest.json").chmod(0)
     with pytest.raises(InputError, match="manifest.json cannot be read: Permission denied"):
         runs.status(folder)
+
+
+# --- a run that cannot begin ------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_refused_leaves_nothing(tmp_path):
+    (tmp_path / "a.csv").write_text('text\n"the mark\nShe saw\n')
+    with pytest.raises(InputError):
+        runs.run(tmp_path / "a.csv", tmp_path / "out", model="exact:bow")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError):
+        runs.run(tmp_path / "a.csv", tmp_path / "mine", model="exact:bow")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_run_that_is_stopped_while_it_is_planned_leaves_nothing(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("the mark\n")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "plan_run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(tmp_path / "a.txt", tmp_path / "out", model="exact:bow")
+    assert not (tmp_path / "out").exists()

@@ -85,6 +85,19 @@ def test_the_numbers_are_those_of_the_scorer(corpus, tmp_path):
     assert status.perplexity == pytest.approx(2**bits)
 
 
+def test_texts_without_a_scored_word_are_left_out_of_the_totals(tmp_path):
+    (tmp_path / "a.txt").write_text("the mark\n...\nShe saw the mark\n?!\n")
+    options = {**TOY, "shard_texts": 2, "words": r"regex:\w+"}
+    status = runs.run(tmp_path / "a.txt", tmp_path / "out", **options)
+    texts = read_shards(tmp_path / "out", "texts")
+    assert texts["log_prob_words"].isna().tolist() == [False, True, False, True]
+    assert texts["note"].tolist() == ["", "no words", "", "no words"]
+    assert (status.texts, status.texts_left_out) == (4, 2)
+    assert status.bits_per_word == pytest.approx(-texts["log_prob_words"].sum() / np.log(2) / 6)
+    _, shown, _ = call_command("status", tmp_path / "out")
+    assert "over 2 of 4 texts: the others have no probability" in shown
+
+
 def test_column_types_are_the_same_in_every_shard(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"id": 1, "text": "the mark"}\n{"id": "x", "text": "♥ ♥"}\n{"id": 2.5, "text": "saw"}\n'

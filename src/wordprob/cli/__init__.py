@@ -35,9 +35,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """A command, where it is implemented, and its line in the help. The module is imported when the command is used."""
 
+INTERRUPTED_EXIT_CODE = 130
+"""What shells expect after Ctrl-C."""
+
+
+class Interrupted(BaseException):
+    """Ctrl-C was pressed, and what was under way has been cleaned up."""
+
 
 class LazyGroup(click.Group):
     """A group that imports a command only when it is used."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C leaves it as an exception of its own, which click does not turn into exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""
@@ -88,6 +102,11 @@ def main() -> None:
         click.echo(f"wordprob: {to_flags(str(error), _running_command())}", err=True)
         _give_up_output()
         sys.exit(2 if isinstance(error, OptionError) else 1)
+    except Interrupted:
+        click.echo("wordprob: stopped.", err=True)
+        sys.stderr.flush()
+        # Threads that are deep inside a tokenizer run on; Python would wait for them, or trip over them, as it ends.
+        os._exit(INTERRUPTED_EXIT_CODE)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

@@ -27,6 +27,7 @@ from wordprob.tables.files import (
 from wordprob.tables.formats import FORMATS as TABLE_FORMATS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from wordprob.tables.result import WordTable
@@ -192,10 +193,18 @@ def summarise(table: WordTable, output: Path | None) -> None:
     texts = table.texts()
     if output is not None:
         inform(f"{counted(len(table), 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
-    warn(_missing_values(table.missing(), len(table)))
+    warn([*_missing_values(table.missing(), len(table)), *_texts_without_value(texts)])
     difference = texts["conservation"].abs().max()
     if difference > CONSERVATION_TOLERANCE_NATS:
         warn([f"words and tokens of a text differ by {difference:.2g} nats; please report this"])
+
+
+def _texts_without_value(texts: pd.DataFrame) -> list[str]:
+    """Return a warning if texts that are not empty have no word with a value, so that they count in no total."""
+    without_value = (texts["n_scored"] == 0) & texts["log_prob_words"].isna()
+    count = int((without_value & (texts["n_characters"] > 0)).sum())
+    has = "has" if count == 1 else "have"
+    return [f"{count} of {counted(len(texts), 'text')} {has} no word with a value: left out of totals"] if count else []
 
 
 def _missing_values(counts: Mapping[str, int], n_words: int) -> list[str]:

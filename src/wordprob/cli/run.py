@@ -69,8 +69,10 @@ def run(
                 settings = RunSettings(model, scoring, corpus).to_dict()
                 status = runs.run(list(inputs), folder, **execution.to_dict(), watch=watch, **settings)
     except KeyboardInterrupt:
+        begun = (folder / "manifest.json").is_file()
+        advice = f"finished shards are kept. Resume with: wordprob run --resume {folder}"
         click.echo(
-            f"wordprob: stopped; finished shards are kept. Resume with: wordprob run --resume {folder}", err=True
+            f"wordprob: stopped; {advice if begun else 'the run had not begun, and nothing was written.'}", err=True
         )
         sys.exit(INTERRUPTED_EXIT_CODE)
     click.echo(describe(status), err=True)

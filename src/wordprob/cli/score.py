@@ -32,6 +32,9 @@ TABLE_ONLY = (
     "per_word",
     "sum_by",
     "target_column",
+    "start_column",
+    "end_column",
+    "offsets",
 )
 """Options that mean something for tables only."""
 
@@ -59,6 +62,11 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )
+@click.option(
+    "--start-column", help="For a stretch of a text on each row: column with its start, in characters from 0."
+)
+@click.option("--end-column", help="Column with its end: the stretch is text[start:end].")
+@click.option("--offsets", is_flag=True, help="For words on rows: add where each starts and ends in its text.")
 @click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
 @click.option(
     "--predictors", is_flag=True, help="Add length, frequency, and the values of the three words before each word."
@@ -102,6 +110,7 @@ def score(
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv
       wordprob score stimuli.csv --text-column sentence --target-column target -o targets.csv
+      wordprob score spans.csv --text-column text --start-column start --end-column end -o scored.csv
       wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv

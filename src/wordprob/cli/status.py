@@ -48,7 +48,8 @@ def describe(status: Status) -> str:
         f"words      {status.words:,} ({status.without_value:,} without a value), {status.tokens:,} tokens",
     ]
     if status.bits_per_word is not None:
-        lines.append(f"surprise   {status.bits_per_word:.3f} bits a word, perplexity {status.perplexity:.1f}")
+        rates = f"{status.bits_per_word:.3f} bits a word, perplexity {status.perplexity:.1f}"
+        lines.append(f"surprise   {rates}{_left_out(status)}")
     if not_scorable:
         counts = ", ".join(f"{count:,} {problem}" for problem, count in status.errors.items())
         lines.append(f"not scored {counts}: {_errors_path(status)}")
@@ -60,6 +61,14 @@ def describe(status: Status) -> str:
     for shard, reason in list(status.failed.items())[:MAX_FAILURES_SHOWN]:
         lines.append(f"failed     shard {shard}: {reason}")
     return "\n".join(lines)
+
+
+def _left_out(status: Status) -> str:
+    """Return which texts the rates do not count; nothing if they count all."""
+    if not status.texts_left_out:
+        return ""
+    counted_texts = status.texts - status.texts_left_out
+    return f", over {counted_texts:,} of {status.texts:,} texts: the others have no probability"
 
 
 def _errors_path(status: Status) -> Path:

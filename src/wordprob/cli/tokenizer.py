@@ -51,7 +51,8 @@ def tokenizer(source: str, words: str, bos: str | None, as_json: bool, trust_rem
     opened = open_tokenizer(source, bos=bos, trust_remote_code=trust_remote_code)
     atoms = atoms_of(opened.vocabulary, define(words))
     if as_json:
-        click.echo(json.dumps(_facts(opened.vocabulary, atoms), indent=1, ensure_ascii=False))
+        facts = {**_facts(opened.vocabulary, atoms), "differs_from_file": _difference_from_file(opened)}
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
     _print_facts(source, opened)
     _print_atoms(opened.vocabulary, atoms, words)
@@ -70,6 +71,16 @@ def _facts(vocabulary: Vocabulary, atoms: Atoms) -> dict[str, Any]:
         "end": _end_tokens(vocabulary),
         "fingerprint": vocabulary.fingerprint,
     }
+
+
+def _difference_from_file(opened: Tokenizer) -> str:
+    """Return where a tokeniser of transformers writes a text otherwise than its file says; empty for others."""
+    loaded = getattr(opened, "transformers_tokenizer", None)
+    if loaded is None:
+        return ""
+    from wordprob.models.huggingface.tokenizer_file import difference_from_file
+
+    return difference_from_file(loaded)
 
 
 def _start_token(vocabulary: Vocabulary) -> str | None:
@@ -96,6 +107,9 @@ def _print_facts(source: str, opened: Tokenizer) -> None:
         "vocabulary": f"{vocabulary.size:,}",
         "example": " ".join(example),
     }
+    difference = _difference_from_file(opened)
+    if difference:
+        facts["file"] = f"loaded otherwise than its file says: {difference}"
     for name, value in facts.items():
         click.echo(f"{name:12}{value}")
 

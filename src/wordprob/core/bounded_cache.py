@@ -1,4 +1,4 @@
-"""A cache that forgets what was not used for the longest time."""
+"""Caches that forget: what was not used for the longest time, or everything once it is too much."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
@@ -36,3 +37,39 @@ class BoundedCache(Generic[Value]):
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
             return value
+
+
+class SizedCache(dict[Key, Value]):
+    """A dictionary that knows how much its values hold, and can forget them all once that is too much.
+
+    Parameters
+    ----------
+    max_size
+        How much the values may hold together before they are forgotten.
+    size_of
+        Returns how much a value holds.
+
+    Examples
+    --------
+    >>> cache = SizedCache[str, str](4, len)
+    >>> cache["a"], cache["b"] = "mark", "er"
+    >>> cache.size, cache.forget_if_full(), cache.size, len(cache)
+    (6, None, 0, 0)
+    """
+
+    def __init__(self, max_size: int, size_of: Callable[[Value], int]) -> None:
+        super().__init__()
+        self._max_size = max_size
+        self._size_of = size_of
+        self.size = 0
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        before = self._size_of(self[key]) if key in self else 0
+        super().__setitem__(key, value)
+        self.size += self._size_of(value) - before
+
+    def forget_if_full(self) -> None:
+        """Forget everything if it is too much."""
+        if self.size > self._max_size:
+            self.clear()
+            self.size = 0

@@ -23,6 +23,7 @@ import numpy as np
 from wordprob.core.alignment import Alignment, Cut
 from wordprob.core.arrays import Bools, Ints, common_prefix_length, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
+from wordprob.core.bounded_cache import SizedCache
 from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, Label, character_bytes, completions, is_cut_off, is_white_space
 from wordprob.core.joined_tokens import joined_tokens_of
@@ -41,8 +42,14 @@ LEFT_TEXT_BYTES = 256
 MAX_WHOLE_TEXT_BYTES = 4096
 """Texts up to this length are asked about from their beginning, where asking about less did not do."""
 
-MAX_CACHED_ANSWERS = 1 << 18
-"""Answers of the tokenizer, and words known by their signature, that are kept."""
+MAX_CACHED_BOUNDARIES = 1 << 18
+"""Words whose boundaries are kept."""
+
+MAX_CACHED_SPELLINGS = 1 << 18
+"""Spellings that are kept, in the answers of the tokenizer and of words known by their signature: some 100 MB each."""
+
+PLACES_AT_ONCE = 256
+"""Ends of words that are asked about together. One answer may hold thousands of spellings."""
 
 STAND_IN = "a"
 """What is put to the left of white space, where any letter will do."""
@@ -164,6 +171,18 @@ def _adds_space(encode: EncodeAll, vocabulary: Vocabulary) -> bool:
     return b"".join(vocabulary.token_bytes[i] for i in ids).endswith(b"a ")
 
 
+def _answers_cache() -> SizedCache[Question, tuple[Spelling, ...]]:
+    return SizedCache(MAX_CACHED_SPELLINGS, len)
+
+
+def _signatures_cache() -> SizedCache[bytes, AlternativeSpellings]:
+    return SizedCache(MAX_CACHED_SPELLINGS, _count_spellings)
+
+
+def _count_spellings(alternatives: AlternativeSpellings) -> int:
+    return 1 + sum(len(divergence.first_ids) for divergence in alternatives.divergences)
+
+
 class SpellingFinder:
     """Finds the other spellings of words by asking the tokenizer what it writes before everything that may follow.
 
@@ -200,12 +219,13 @@ class SpellingFinder:
         self._adds_space = _adds_space(encode, vocabulary)
         """Whether a space is put behind every text, so that after a space the end is that of the text before it."""
         self._boundaries: dict[tuple[str, str, bool], frozenset[Label]] = {}
-        self._answers: dict[Question, tuple[Spelling, ...]] = {}
-        self._by_signature: dict[bytes, AlternativeSpellings] = {}
+        self._answers = _answers_cache()
+        self._by_signature = _signatures_cache()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the caches behind when this is sent to another process."""
-        return {**self.__dict__, "_answers": {}, "_by_signature": {}, "_boundaries": {}}
+        empty = {"_answers": _answers_cache(), "_by_signature": _signatures_cache(), "_boundaries": {}}
+        return {**self.__dict__, **empty}
 
     def boundary(self, left: str, word: str, last_token: int) -> frozenset[Label] | None:
         """Return the labels whose mass is B after ``word`` when this is its last token; ``None`` for B = 1."""
@@ -261,8 +281,7 @@ class SpellingFinder:
         number = signatures.number
         number[alone] = len(alternatives) + np.arange(len(alone))
         alternatives += self.find(alignment, words[alone], groups[alone])
-        if len(self._by_signature) > MAX_CACHED_ANSWERS:
-            self._by_signature.clear()
+        self._by_signature.forget_if_full()
         found = [known or AlternativeSpellings(()) for known in alternatives]
         return self._add(alignment, words, number, found, branches)
 
@@ -317,9 +336,17 @@ class SpellingFinder:
 
     def find(self, alignment: Alignment, words: Ints, groups: Ints) -> list[AlternativeSpellings]:
         """Return the ways in which each word could have been written besides the observed one."""
-        for cache in (self._answers, self._boundaries):
-            if len(cache) > MAX_CACHED_ANSWERS:
-                cache.clear()
+        found: list[AlternativeSpellings] = []
+        for first in range(0, len(words), PLACES_AT_ONCE):
+            part = slice(first, first + PLACES_AT_ONCE)
+            found += self._find_some(alignment, words[part], groups[part])
+        return found
+
+    def _find_some(self, alignment: Alignment, words: Ints, groups: Ints) -> list[AlternativeSpellings]:
+        """Return the same for a few words, whose answers are held together."""
+        self._answers.forget_if_full()
+        if len(self._boundaries) > MAX_CACHED_BOUNDARIES:
+            self._boundaries.clear()
         numbers = list(zip(words.tolist(), groups.tolist(), strict=True))
         places = [self._place(alignment, word, group, self._whole_texts) for word, group in numbers]
         self._ask(places)

@@ -19,6 +19,7 @@ those of its shard's files. Files with other names are the user's, and are never
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -213,23 +214,38 @@ class RunDirectory:
 
     # --- writing ---
 
-    def prepare(self) -> None:
-        """Make the folder; raise if that cannot be, or if it holds something else."""
+    def prepare(self) -> bool:
+        """Make the folder and return True if it is new; raise if that cannot be, or if it holds something else."""
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"{self.path} is a file; specify a folder for the run.")
         if not self.path.absolute().parent.is_dir():
             parent = self.path.parent
             raise OutputError(f"there is no directory {parent}; make it first: mkdir -p '{parent}'")
+        is_new = not self.path.exists()
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.path} cannot be made: {error.strerror}. Choose another folder.") from error
         if self.exists:
             self.manifest()  # raises if it is not that of a run
-            return
+            return is_new
         foreign = self._foreign_names()
         if foreign:
             raise OutputError(f"{self.path} holds other files ({foreign[0]}, …); specify a new folder for the run.")
+        return is_new
+
+    def discard(self, is_new: bool) -> None:
+        """Remove what a run that could not begin has written, and the folder itself if it is new."""
+        with contextlib.suppress(OSError):  # the reason why it could not begin is the one to report
+            if self.exists:
+                return
+            for name in (PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX, LOCK_NAME):
+                (self.path / name).unlink(missing_ok=True)
+            for path in self.path.iterdir():
+                if LOCK_FILE_NAME.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            if is_new:
+                self.path.rmdir()
 
     def _foreign_names(self) -> list[str]:
         """Return the files, in a folder without a manifest, that are not those of a run that was killed early."""

@@ -65,12 +65,16 @@ def run(
         settings["threads"] = _threads(directory, execution.workers)
     run_settings = RunSettings.from_dict(settings).with_absolute_model_path()
     executor = open_executor(execution)
-    directory.prepare()
+    is_new = directory.prepare()
     with locked(directory.path):
         if directory.exists:
             check_unchanged(directory.manifest(), run_settings, sources, directory.path)
         else:
-            _begin(directory, run_settings, sources, watch)
+            try:
+                _begin(directory, run_settings, sources, watch)
+            except BaseException:
+                directory.discard(is_new)
+                raise
         _score_remaining(directory, RunWork(run_settings, sources, execution), executor, watch)
     return status(directory.path)
 

@@ -302,6 +302,7 @@ def _count(words: pd.DataFrame, texts: pd.DataFrame, problems: Sequence[str]) ->
         "words": len(words),
         "tokens": int(texts["n_tokens"].sum()) if len(texts) else 0,
         "without_value": int(words["surprisal"].isna().sum()) if len(words) else 0,
+        "texts_left_out": len(texts) - len(measured),
         "measured_words": int(measured["n_words"].sum()) if len(measured) else 0,
         "log_prob_words": float(measured["log_prob_words"].sum()) if len(measured) else 0.0,
         "errors": dict(Counter(problems)),

@@ -30,6 +30,8 @@ class Status:
         What was scored.
     bits_per_word, perplexity
         Of all words of texts that have a probability; ``None`` before there are any.
+    texts_left_out
+        Texts that do not count there: without a word that has a value, or with one that is impossible.
     running
         The process that writes into the folder, if there is one: ``pid``, ``host``, ``since``.
     damaged_inputs
@@ -54,6 +56,7 @@ class Status:
     damaged_inputs: dict[str, str] = field(default_factory=dict)
     texts_with_repeated_ids: int = 0
     repeated_ids: Sequence[str] = ()
+    texts_left_out: int = 0
 
     @property
     def complete(self) -> bool:
@@ -84,6 +87,7 @@ def status(output: str | Path) -> Status:
     for mark in done.values():
         errors.update(mark["errors"])
         totals.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
+        totals["texts_left_out"] += mark.get("texts_left_out", 0)  # marks of earlier versions do not have it
         measured_words += mark["measured_words"]
         log_prob += mark["log_prob_words"]
     ids = repeated_ids(manifest)
@@ -104,4 +108,5 @@ def status(output: str | Path) -> Status:
         damaged_inputs=damaged_inputs(manifest),
         texts_with_repeated_ids=ids.texts,
         repeated_ids=ids.examples,
+        texts_left_out=totals["texts_left_out"],
     )

@@ -6,6 +6,7 @@ import numpy as np
 
 from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
+from wordprob.core.characters import is_white_space
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
@@ -73,7 +74,7 @@ def estimate_batch(
         prefixes_opened=None if sums is None else sums.opened[scored],
         statistics={name: values[scored] for name, values in collected.statistics.items()},
         notes={int(position[word]): note for word, note in notes.items() if scored[word]},
-        totals=_text_totals(prepared, collected, surprisal),
+        totals=_text_totals(prepared, collected, estimates["corrected"]),
         note=_note_on_texts(settings),
     )
 
@@ -92,7 +93,7 @@ def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:
         prepared.add_note(word, TOO_WIDE.format(opened=int(sums.opened[word])))
 
 
-def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal: Floats) -> TextTotals:
+def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> TextTotals:
     """Return what each text comes to: from its words, and, to compare, from its tokens."""
     alignment = prepared.alignment
     text = np.arange(alignment.n_texts)
@@ -109,19 +110,39 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
         words_log_prob = words_part + log_closing - log_opening
         end = log_closing - end_part
         token_log_prob = words_part + end_part - log_opening
-    scored_texts = alignment.text_of_word[prepared.is_scored]
-    counts = np.bincount(scored_texts, minlength=alignment.n_texts)
-    offsets = cumulative_offsets(counts)
-    has_value = np.isfinite(surprisal).astype(float)
+    asked_for = _sums_by_text(prepared, corrected, prepared.is_scored)
+    with_value = _sums_by_text(prepared, np.isfinite(corrected).astype(float), prepared.is_scored).astype(np.int64)
+    is_partial = _is_partial(prepared)
+    words_log_prob = np.where(is_partial, -asked_for, words_log_prob)
     return TextTotals(
-        words=counts,
-        scored=segment_sums(has_value, offsets[:-1], offsets[1:]).astype(np.int64),
-        surprisal=segment_sums(surprisal, offsets[:-1], offsets[1:]),
+        words=np.bincount(alignment.text_of_word[prepared.is_scored], minlength=alignment.n_texts),
+        scored=with_value,
+        surprisal=_sums_by_text(prepared, corrected, prepared.is_scored | prepared.between),
         tokens=alignment.token_offsets[1:] - first_token,
         token_log_prob=token_log_prob,
-        words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
+        words_log_prob=np.where((with_value == 0) & ~np.isneginf(words_log_prob), np.nan, words_log_prob),
         end=end,
+        is_partial=is_partial,
     )
+
+
+def _sums_by_text(prepared: PreparedBatch, values: Floats, chosen: Bools) -> Floats:
+    """Return the sum over the chosen words of each text."""
+    counts = np.bincount(prepared.alignment.text_of_word[chosen], minlength=prepared.alignment.n_texts)
+    offsets = cumulative_offsets(counts)
+    return segment_sums(values[chosen], offsets[:-1], offsets[1:])
+
+
+def _is_partial(prepared: PreparedBatch) -> Bools:
+    """Return True for texts whose words were given, and are not all of the text."""
+    alignment = prepared.alignment
+    is_partial = np.bincount(alignment.text_of_word[prepared.between], minlength=alignment.n_texts) > 0
+    if prepared.chunk.unscored is not None:
+        for text, document in enumerate(prepared.chunk.documents):
+            words = alignment.words_of_text(text)
+            last_end = int(alignment.ends[words[-1]] - alignment.batch.text_starts[text]) if len(words) else 0
+            is_partial[text] |= not all(map(is_white_space, document.text[last_end:]))
+    return is_partial
 
 
 def _begins_mid_token(prepared: PreparedBatch) -> Bools:

@@ -135,4 +135,5 @@ def _add_totals(first: TextTotals, second: TextTotals) -> TextTotals:
         token_log_prob=first.token_log_prob + second.token_log_prob,
         words_log_prob=first.words_log_prob + second.words_log_prob,
         end=second.end,
+        is_partial=first.is_partial | second.is_partial,
     )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.all_spellings import SpellingSums, sum_all_spellings
+from wordprob.scoring.background import BackgroundThread
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
@@ -45,7 +46,7 @@ def score_in_threads(
     n_done = 0
     states = PrefixStates()
     unfinished: deque[Future[BatchScores]] = deque()
-    with ThreadPoolExecutor(1) as finishing:
+    with BackgroundThread() as finishing:
         for prepared, requests in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
             text_done = _count_on(progress, n_done, n_texts)
@@ -92,18 +93,14 @@ def _prepared_ahead(
         prepared = preparer.prepare(chunk, settings)
         return prepared, window_requests(prepared)
 
-    with ThreadPoolExecutor(1) as pool:
+    with BackgroundThread() as preparing:
         coming: deque[Future[tuple[PreparedBatch, list[WindowRequest]]]] = deque()
-        try:
-            for chunk in chunks:
-                coming.append(pool.submit(prepare, chunk))
-                if len(coming) > CHUNKS_AHEAD:
-                    yield coming.popleft().result()
-            while coming:
+        for chunk in chunks:
+            coming.append(preparing.submit(prepare, chunk))
+            if len(coming) > CHUNKS_AHEAD:
                 yield coming.popleft().result()
-        finally:
-            for future in coming:
-                future.cancel()
+        while coming:
+            yield coming.popleft().result()
 
 
 def _count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:

@@ -31,6 +31,7 @@ from wordprob.scoring.batching import (
 )
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
+from wordprob.scoring.empty_texts import texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
@@ -205,9 +206,12 @@ class Scorer:
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        chunks = self._chunks(documents, choice, settings, chunk_characters)
+        chosen = texts_to_score(documents)
+        to_score = [documents[position] for position in chosen]
+        chunks = self._chunks(to_score, choice.of_texts(chosen), settings, chunk_characters)
         scored = self._score(choice.definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, self._metadata(choice), unit, options.extras)
+        everything = with_empty_texts(scored, documents, chosen)
+        return WordTable.build(everything, self._metadata(choice), unit, options.extras)
 
     def score_continuations(
         self,

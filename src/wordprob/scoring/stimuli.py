@@ -22,7 +22,7 @@ from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.base import check_rows
-from wordprob.tables.layout import Layout, lay_out, with_marks, with_target
+from wordprob.tables.layout import Layout, Offsets, lay_out, with_marks, with_target
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
@@ -116,7 +116,7 @@ class Stimuli(StimulusTable):
         """Return the positions of the texts to score, each once, and for every text which of them it is."""
         word_lists = self.layout.words or [[]] * len(self.layout.texts)
         positions: list[int] = []
-        numbers: dict[tuple[str, tuple[str, ...]], int] = {}
+        numbers: dict[tuple[str, tuple[str | Offsets, ...]], int] = {}
         number_of_text = []
         for position, (text, words) in enumerate(zip(self.layout.texts, word_lists, strict=True)):
             key = (text, tuple(words))
@@ -138,7 +138,7 @@ class Stimuli(StimulusTable):
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
         """Return the columns that one model adds."""
         words, texts = _repeat_texts(table, number_of_text)
-        if self.layout.by_word:
+        if self.layout.word_column is not None:
             words["note"] = _notes_on_cells(words)
         if self.predictors:
             words = self._with_predictors(words)
@@ -215,6 +215,9 @@ def read_stimuli(
     target_column: str | None = None,
     marks: str | None = None,
     region_names: str | Sequence[str] = (),
+    start_column: str | None = None,
+    end_column: str | None = None,
+    offsets: bool = False,
     name: str | None = None,
     encoding: str | None = None,
     predictors: bool = False,
@@ -235,12 +238,18 @@ def read_stimuli(
         target_column=target_column,
         marks=marks,
         frequencies=frequencies,
+        start_column=start_column,
+        end_column=end_column,
     )
     opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
-    layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by)
+    layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
     layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
-    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies)
+    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets)
     _check_predictors(stimuli)
+    if offsets and not stimuli.rows_are_words:
+        raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
+    if offsets and layout.by_offsets:
+        raise OptionError(f"{opened.name} has its offsets in '{start_column}' and '{end_column}'; leave `offsets` out.")
     if layout.by_word and words != "whitespace":
         raise OptionError(f"the rows of {opened.name} are the words; `words` is for a text on each row.")
     if layout.by_word and per_word:
@@ -386,6 +395,9 @@ def score_table(
     target_column: str | None = None,
     marks: str | None = None,
     region_names: str | Sequence[str] = (),
+    start_column: str | None = None,
+    end_column: str | None = None,
+    offsets: bool = False,
     shape: str = "long",
     prefix: str = "",
     unit: str = "bits",
@@ -431,6 +443,11 @@ def score_table(
         it is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
     region_names
         The names of such regions, in their order; their numbers by default.
+    start_column, end_column
+        For a stretch of a text on each row: the columns that say where it starts and ends in the text of
+        ``text_column``, in characters from 0; ``text[start:end]`` is scored. Rows with the same text stand together.
+    offsets
+        For a word on each row: add where the word starts and ends in its text.
     shape
         For several models: ``long`` (a column says which) or ``wide`` (columns end in the model's name).
     prefix
@@ -475,6 +492,9 @@ def score_table(
         target_column=target_column,
         marks=marks,
         region_names=region_names,
+        start_column=start_column,
+        end_column=end_column,
+        offsets=offsets,
         prefix=prefix,
         encoding=encoding,
         predictors=predictors,

@@ -8,7 +8,8 @@ coarsest built-in rule under which all words of its text end where they do, unle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 
 from wordprob.core.characters import is_white_space
 from wordprob.core.pattern_words import Regex
@@ -54,6 +55,15 @@ class WordChoice:
     given: list[Sequence[Word]] | None = None
     rules: list[WordDefinition] | None = None
     unscored: list[Sequence[int]] | None = None
+
+    def of_texts(self, positions: Sequence[int]) -> WordChoice:
+        """Return the same for the texts at these positions only."""
+        if self.given is None:
+            return self
+        given = [self.given[position] for position in positions]
+        rules = None if self.rules is None else [self.rules[position] for position in positions]
+        unscored = None if self.unscored is None else [self.unscored[position] for position in positions]
+        return replace(self, given=given, rules=rules, unscored=unscored)
 
 
 def choose_words(words: Words, boundary: str, documents: Sequence[Document]) -> WordChoice:
@@ -131,7 +141,7 @@ def _lists(words: GivenWords, n_texts: int) -> list[Sequence[str] | Sequence[Spa
 
 def _is_span(word: object) -> bool:
     """Return True for a pair of whole numbers."""
-    return isinstance(word, tuple) and len(word) == 2 and all(isinstance(place, int) for place in word)
+    return isinstance(word, tuple) and len(word) == 2 and all(isinstance(place, Integral) for place in word)
 
 
 def _place(text: str, given: Sequence[str] | Sequence[Span], where: str) -> list[Word]:
@@ -144,7 +154,8 @@ def _place(text: str, given: Sequence[str] | Sequence[Span], where: str) -> list
 def _spans(text: str, spans: Sequence[Span], where: str) -> list[Word]:
     """Return stretches of a text; raise unless they lie in it, one after the other."""
     found, position = [], 0
-    for start, end in spans:
+    for place in spans:
+        start, end = map(int, place)  # numpy has whole numbers of its own
         if not 0 <= start < end <= len(text):
             raise InputError(
                 f"{where}: ({start}, {end}) is no stretch of it; it has {len(text)} characters, and a stretch starts "

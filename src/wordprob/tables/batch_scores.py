@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, cumulative_offsets
+from wordprob.core.arrays import Bools, Floats, Ints, cumulative_offsets
 from wordprob.core.text import Document
 
 
@@ -21,15 +21,18 @@ class TextTotals:
     words, scored
         The number of words, and of those that have a surprisal.
     surprisal
-        The sum of the words' surprisals.
+        The sum of the words' surprisals, those of words that only stand between given ones included.
     tokens
         The number of tokens.
     token_log_prob
         log p of all tokens and the end of the text.
     words_log_prob
-        log p of the words, from the tokens: Σ log p(token) + log B̃(last) − log B̃(start).
+        log p of the words, from the tokens: Σ log p(token) + log B̃(last) − log B̃(start). Where other words stand
+        between them, the sum over the words; not a number where no word has a value.
     end
         The surprisal of the text ending after its last word.
+    is_partial
+        True where the words were given, and are not all of the text.
     """
 
     words: Ints
@@ -39,6 +42,7 @@ class TextTotals:
     token_log_prob: Floats
     words_log_prob: Floats
     end: Floats
+    is_partial: Bools
 
 
 @dataclass(frozen=True)

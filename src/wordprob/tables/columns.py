@@ -28,8 +28,6 @@ SAME_FOR_ALL_MODELS = (
 NOT_ON_TEXT_ROWS = ("text_id", "conservation")
 """Columns of the summary by text that a table with a text on each row does not get."""
 
-NO_WORDS = "no words"
-
 
 @dataclass(frozen=True)
 class ModelColumns:
@@ -55,7 +53,7 @@ def text_columns(words: pd.DataFrame, texts: pd.DataFrame, unit: str) -> pd.Data
     no_words = counts == 0
     total = -texts["log_prob_words"].to_numpy(dtype=np.float64) / UNITS[unit]
     table = texts.drop(columns=list(NOT_ON_TEXT_ROWS))
-    table.insert(0, "surprisal", np.where(no_words, np.nan, total))
+    table.insert(0, "surprisal", total)
     for position, name in enumerate(estimate_columns(words.columns), start=1):
         values = words[name].to_numpy(dtype=np.float64)
         sums = [values[span].sum() for span in words_of_texts]
@@ -67,10 +65,8 @@ def text_columns(words: pd.DataFrame, texts: pd.DataFrame, unit: str) -> pd.Data
 
 def _text_note(words: pd.DataFrame, note: str) -> str:
     """Return a text's own note, and why some of its words have no value."""
-    if not len(words):
-        return NO_WORDS
     without_value = ~np.isfinite(words["surprisal"].to_numpy(dtype=np.float64))
-    if not without_value.any():
+    if not without_value.any() or without_value.all():  # the note says so already
         return note
     reasons = dict.fromkeys(words.loc[without_value, "note"].tolist())
     missing = f"{int(without_value.sum())} of its words: {', '.join(reasons)}"
@@ -103,8 +99,9 @@ def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[st
     """Leave out what the table has already: its words, and numbers of texts and words."""
     present: set[str] = set()
     if stimuli.layout.by_word:
-        present |= {"start", "end"}
-        if stimuli.sum_by is None:
+        if not stimuli.offsets:
+            present |= {"start", "end"}
+        if stimuli.sum_by is None and (not stimuli.layout.by_offsets or "word" in stimuli.sheet.columns):
             present.add("word")
     if not stimuli.prefix:
         if stimuli.numbers_texts():

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 LARGEST_BITS_PER_WORD = 1000.0
 """Perplexity is computed of no more than this, so that it stays finite."""
 
+NO_WORDS = "no words"
+NO_VALUE = "none of its words has a value"
+PARTIAL = "only some of its words were given: no bits per character or byte"
+
 
 def build_frames(
     batches: Iterable[BatchScores], unit: str, extras: Collection[str] = ()
@@ -106,6 +110,7 @@ def _text_columns(batch: BatchScores, unit_size: float) -> dict[str, Any]:
     encoded = [document.text.encode("utf-8", "surrogatepass") for document in documents]
     n_bytes = np.array([len(data) for data in encoded], dtype=np.int64)
     bits_per_word = _rate(totals, totals.words)
+    without_value = (totals.words > 0) & np.isnan(totals.words_log_prob)  # the empty text has a probability
     with np.errstate(invalid="ignore", over="ignore"):
         perplexity = 2.0 ** np.minimum(bits_per_word, LARGEST_BITS_PER_WORD)
         conservation = -totals.surprisal - totals.end - totals.token_log_prob
@@ -116,21 +121,39 @@ def _text_columns(batch: BatchScores, unit_size: float) -> dict[str, Any]:
         "n_tokens": totals.tokens,
         "n_characters": n_characters,
         "n_bytes": n_bytes,
-        "log_prob": totals.words_log_prob - totals.end,
+        "log_prob": np.where(without_value, np.nan, totals.token_log_prob),
         "log_prob_words": totals.words_log_prob,
         "end": totals.end / unit_size,
         "bits_per_word": bits_per_word,
-        "bits_per_character": _rate(totals, n_characters),
-        "bits_per_byte": _rate(totals, n_bytes),
+        "bits_per_character": np.where(totals.is_partial, np.nan, _rate(totals, n_characters)),
+        "bits_per_byte": np.where(totals.is_partial, np.nan, _rate(totals, n_bytes)),
         "perplexity": perplexity,
         "conservation": conservation,
-        "note": [batch.note] * len(documents),
+        "note": _text_notes(batch),
     }
 
 
 def _rate(totals: TextTotals, lengths: Ints) -> Floats:
-    """Return the bits of each text's words for one unit of its length; not a number for a text without words."""
-    bits = -totals.words_log_prob / UNITS["bits"]
+    """Return the bits of each text's words for one unit of its length; not a number for a text without a value."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        rate: Floats = np.where(totals.words == 0, np.nan, bits / lengths)
+        rate: Floats = -totals.words_log_prob / UNITS["bits"] / lengths
     return rate
+
+
+def _text_notes(batch: BatchScores) -> list[str]:
+    """Return what is to be said about each text: why a value is missing."""
+    totals = batch.totals
+    notes = [batch.note] * len(batch.documents)
+    for text in np.flatnonzero(totals.is_partial).tolist():
+        notes[text] = "; ".join(filter(None, [batch.note, PARTIAL]))
+    for text in np.flatnonzero(totals.scored == 0).tolist():
+        notes[text] = _note_without_value(batch, text) if totals.words[text] else NO_WORDS
+    return notes
+
+
+def _note_without_value(batch: BatchScores, text: int) -> str:
+    """Return the note on a text none of whose words has a value: their reasons."""
+    stop = int(batch.counts[: text + 1].sum())
+    words = range(stop - int(batch.counts[text]), stop)
+    reasons = dict.fromkeys(batch.notes[word] for word in words if word in batch.notes)
+    return f"{NO_VALUE}: {', '.join(reasons)}" if reasons else NO_VALUE

@@ -164,7 +164,7 @@ class Grouping:
         """Return where a further column changes inside a text, if it does so in long stretches only."""
         for name in self._further_columns(groups):
             cells = self._strings(name)
-            runs = [list(_consecutive(rows, cells)) for rows in texts]
+            runs = [list(consecutive(rows, cells)) for rows in texts]
             several = [parts for parts in runs if len(parts) > 1]
             if several and all(len(part) >= MIN_STRETCH_ROWS for parts in several for part in parts):
                 row = several[0][1][0]
@@ -191,7 +191,7 @@ class Grouping:
         """Return where the regions of a text are those before them once more."""
         cells = self._strings(name)
         for rows in texts:
-            parts = list(_consecutive(rows, cells))
+            parts = list(consecutive(rows, cells))
             period = _period([cells[part[0]] for part in parts])
             if period is not None and period > 1:
                 row = parts[period][0]
@@ -229,7 +229,7 @@ class Grouping:
         candidates = []
         for name in self._further_columns(groups):
             cells = self._strings(name)
-            runs = [part for rows in self._runs(groups) for part in _consecutive(rows, cells)]
+            runs = [part for rows in self._runs(groups) for part in consecutive(rows, cells)]
             changes = {run[0] for run in runs[1:]}
             if len(set(cells)) < 2 or min(map(len, runs)) < MIN_SUGGESTED_ROWS:
                 continue
@@ -280,7 +280,7 @@ class Grouping:
 
     def _runs(self, groups: Sequence[str]) -> list[list[int]]:
         """Return consecutive rows that have the same values in these columns."""
-        return list(_consecutive(range(len(self.sheet)), self._keys(groups)))
+        return list(consecutive(range(len(self.sheet)), self._keys(groups)))
 
 
 def check_filled(sheet: Sheet, column: str) -> None:
@@ -310,7 +310,7 @@ def rows_of_texts(sheet: Sheet, groups: Sequence[str], advice: str = "") -> list
     columns = [sheet.cells(name) for name in groups]
     keys: list[tuple[Any, ...]] = list(zip(*columns, strict=True)) if columns else [()] * len(sheet)
     earlier: dict[tuple[Any, ...], int] = {}
-    texts = list(_consecutive(range(len(sheet)), keys))
+    texts = list(consecutive(range(len(sheet)), keys))
     for rows in texts:
         key = keys[rows[0]]
         if key in earlier:
@@ -323,7 +323,7 @@ def rows_of_texts(sheet: Sheet, groups: Sequence[str], advice: str = "") -> list
     return texts
 
 
-def _consecutive(rows: Iterable[int], values: Sequence[Any]) -> Iterable[list[int]]:
+def consecutive(rows: Iterable[int], values: Sequence[Any]) -> Iterable[list[int]]:
     """Yield consecutive rows that have the same value."""
     for _, run in groupby(rows, key=values.__getitem__):
         yield list(run)

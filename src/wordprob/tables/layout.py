@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Real
 from typing import Any
+
+import regex
 
 from wordprob.errors import AlignmentError, InputError, OptionError
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
-from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, is_blank, rows_of_texts
+from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, consecutive, is_blank, rows_of_texts
 from wordprob.tables.marks import UNSPACED, Span, find_target, read_marks
 
 TEXT_COLUMN_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
@@ -21,6 +24,11 @@ WORD_COLUMN_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
 SPACE_VALUES = frozenset({"true", "t", "yes", "y", "1", "_", " "})
 NO_SPACE_VALUES = frozenset({"false", "f", "no", "n", "0", "spaceafter=no", ""})
 """What a column for ``space_after`` may hold; the last of each as in CoNLL-U and in spaCy's ``whitespace_``."""
+
+Offsets = tuple[int, int]
+"""Where a stretch of a text starts and ends, in characters."""
+
+OFFSET = regex.compile(r"[+-]?[0-9]{1,18}")
 
 SHOWN_CHARACTERS = 30
 """How much of a text is quoted in a message."""
@@ -35,10 +43,10 @@ class Layout:
     texts
         What is scored, in the order of the table.
     words
-        The words of each text, where the table has them.
+        The words of each text, where the table has them, or the places where they start and end.
     rows
         The positions of each text's rows.
-    text_column, word_column, group_by, space_after
+    text_column, word_column, group_by, space_after, start_column, end_column
         The columns that this comes from.
     spans
         The regions of each text that are asked about, where the texts are on rows and not all of their words count.
@@ -49,7 +57,7 @@ class Layout:
     """
 
     texts: list[str]
-    words: list[list[str]] | None
+    words: list[list[str]] | list[list[Offsets]] | None
     rows: list[list[int]]
     text_column: str | None = None
     word_column: str | None = None
@@ -59,11 +67,18 @@ class Layout:
     target_column: str | None = None
     marks: str | None = None
     guessed: tuple[str, ...] = ()
+    start_column: str | None = None
+    end_column: str | None = None
 
     @property
     def by_word(self) -> bool:
-        """True if a row is a word."""
-        return self.word_column is not None
+        """True if a row is a word, or a stretch of a text."""
+        return self.word_column is not None or self.by_offsets
+
+    @property
+    def by_offsets(self) -> bool:
+        """True if a row is a stretch of a text, which columns of offsets give."""
+        return self.start_column is not None
 
     def guesses(self) -> dict[str, str]:
         """Return the options that were guessed, with their values as they would be specified."""
@@ -79,6 +94,8 @@ class Layout:
             "space_after": self.space_after or "",
             "target_column": self.target_column or "",
             "marks": self.marks or "",
+            "start_column": self.start_column or "",
+            "end_column": self.end_column or "",
             "guessed": ",".join(self.guessed),
         }
 
@@ -90,6 +107,8 @@ def lay_out(
     group_by: str | Sequence[str] | None = None,
     space_after: str | None = None,
     sum_by: str | None = None,
+    start_column: str | None = None,
+    end_column: str | None = None,
 ) -> Layout:
     """Find the texts of a table; columns that are not specified are told by their names.
 
@@ -97,10 +116,17 @@ def lay_out(
     ----------
     sheet
         The table.
-    text_column, word_column, group_by, space_after, sum_by
+    text_column, word_column, group_by, space_after, sum_by, start_column, end_column
         As for :func:`wordprob.score_table`.
     """
     groups = parse_columns(sheet, group_by)
+    if start_column is not None or end_column is not None:
+        if word_column is not None or space_after is not None or sum_by is not None:
+            raise OptionError(
+                "`start_column` and `end_column` give stretches of a text; leave `word_column`, `space_after` and "
+                "`sum_by` out."
+            )
+        return _spans_on_rows(sheet, text_column, groups, start_column, end_column)
     guessed: list[str] = []
     if text_column is None and word_column is None:
         text_column, word_column = _detect_columns(sheet)
@@ -140,6 +166,81 @@ def _words_on_rows(
     else:
         texts = _repeated_texts(sheet, text_column, words, rows)
     return Layout(texts, words, rows, text_column, word_column, groups, space_after)
+
+
+# --- stretches by their offsets ------------------------------------------------------------------------------------
+
+
+def _spans_on_rows(
+    sheet: Sheet,
+    text_column: str | None,
+    groups: tuple[str, ...] | None,
+    start_column: str | None,
+    end_column: str | None,
+) -> Layout:
+    """Return the texts of a table with a stretch on each row: the text, and where the stretch starts and ends in it."""
+    if text_column is None or start_column is None or end_column is None:
+        raise OptionError(
+            "stretches of a text need three columns: specify `text_column`, `start_column` and `end_column`."
+        )
+    sheet.require(text_column, start_column, end_column, *(groups or ()))
+    texts = _strings(sheet, text_column, blank="")
+    rows = rows_of_texts(sheet, groups) if groups else list(consecutive(range(len(sheet)), texts))
+    starts, ends = _offsets(sheet, start_column), _offsets(sheet, end_column)
+    for rows_of_text in rows:
+        _check_offsets(sheet, texts, list(zip(starts, ends, strict=True)), rows_of_text)
+    return Layout(
+        texts=[texts[rows_of_text[0]] for rows_of_text in rows],
+        words=[[(starts[row], ends[row]) for row in rows_of_text] for rows_of_text in rows],
+        rows=rows,
+        text_column=text_column,
+        group_by=groups or (),
+        start_column=start_column,
+        end_column=end_column,
+    )
+
+
+def _offsets(sheet: Sheet, column: str) -> list[int]:
+    """Return a column of offsets as numbers."""
+    return [_offset(sheet, row, column, value) for row, value in enumerate(sheet.cells(column))]
+
+
+def _offset(sheet: Sheet, row: int, column: str, value: Any) -> int:
+    """Return one offset; Excel and pandas may hold 4 as 4.0."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and not is_missing(value)
+    if is_number and float(value).is_integer():
+        return int(value)
+    if isinstance(value, str) and OFFSET.fullmatch(value.strip()):
+        return int(value)
+    held = "no number" if is_blank(value) else repr(value)
+    raise InputError(
+        f"{sheet.place(row)}: column '{column}' holds {held}; an offset is a whole number of characters, from 0 on."
+    )
+
+
+def _check_offsets(sheet: Sheet, texts: Sequence[str], offsets: Sequence[Offsets], rows: Sequence[int]) -> None:
+    """Raise at the first row of a text whose stretch is not in the text, or not after the one before."""
+    text, position = texts[rows[0]], 0
+    for row in rows:
+        start, end = offsets[row]
+        place = f"{sheet.place(row)}: the stretch from {start} to {end}"
+        if texts[row] != text:
+            raise InputError(
+                f"{sheet.place(row)}: the text is not that of the row before, though both rows belong together by "
+                "`group_by`."
+            )
+        if start >= end:
+            raise InputError(f"{place} is empty; it must start before it ends.")
+        if start < 0 or end > len(text):
+            raise InputError(f"{place} is not in its text, which has {len(text)} characters.")
+        if not text[start:end].strip():
+            raise InputError(f"{place} holds nothing but white space.")
+        if start < position:
+            raise InputError(
+                f"{place} begins before the one on the row before ends, at {position}. The stretches of a text do not "
+                "overlap and come in order; if these rows belong to different texts, tell them apart with `group_by`."
+            )
+        position = end
 
 
 # --- which columns -------------------------------------------------------------------------------------------------

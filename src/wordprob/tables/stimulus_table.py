@@ -47,6 +47,8 @@ class StimulusTable:
         Add the length and frequency of every word, and the values of the words before it.
     frequencies
         Where frequencies come from, as for :func:`wordprob.analysis.frequencies.unigrams`; English words by default.
+    offsets
+        For a word on each row: say where the word starts and ends in its text.
     """
 
     sheet: Sheet
@@ -57,6 +59,7 @@ class StimulusTable:
     prefix: str = ""
     predictors: bool = False
     frequencies: str | None = None
+    offsets: bool = False
 
     @property
     def rows_are_words(self) -> bool:
@@ -131,6 +134,8 @@ class StimulusTable:
             spacing = "joined by spaces"
         groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
         words = f"{counted(len(self.sheet), 'word')} in '{layout.word_column}'"
+        if layout.by_offsets:
+            words = f"{counted(len(self.sheet), 'stretch', 'stretches')} by '{layout.start_column}' and '{layout.end_column}'"
         return f"{self.sheet.name}: {words}, {texts} {groups}, {spacing}"
 
     def guesses(self) -> str:

@@ -301,7 +301,10 @@ wordprob.sections.texts = (data, model, jump) => {
 // Two texts word by word: equal words stand beside each other, and the last row has the totals.
 wordprob.sections.comparison = (data, first, second) => {
   const { number, bdi } = wordprob;
-  const total = (text) => data.values("corrected", text.rows).reduce((sum, value) => sum + value, 0);
+  const total = (text) => {
+    const values = data.values("corrected", text.rows);
+    return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
+  };
   const value = (i) => (i === null ? null : data.value("corrected", i));
   const word = (i) => (i === null ? "" : bdi(data.columns.word[i]));
   const difference = (a, b) => number(a === null || b === null ? null : b - a, "difference");

@@ -2,7 +2,8 @@
 
 Each shard is a block of its own, so a shard is what is scheduled, and what is lost when an actor dies. Ray starts the
 actor again; the shard is missing from what comes back, and goes into a second round. A shard that is missing from two
-rounds has failed. Workers read inputs by themselves; only this process writes.
+rounds has failed. An actor that hangs ends itself; one that the system has stopped is silent, and is killed. Workers
+read inputs by themselves; only this process writes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import MAX_ATTEMPTS
 from wordprob.runs.executors.heartbeat import Watchdog
+from wordprob.runs.executors.ray_heartbeat import send_beats, watch_workers
 from wordprob.runs.progress import ShardCallback
 from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.settings import Execution
@@ -47,7 +49,8 @@ INIT_OPTIONS: dict[str, Any] = {}
 class ShardActor:
     """A worker as Ray Data calls it: with a batch, here of one shard."""
 
-    def __init__(self, work: RunWork) -> None:
+    def __init__(self, work: RunWork, counter: Any) -> None:
+        send_beats(counter, work.execution.worker_timeout)
         os.environ["OMP_NUM_THREADS"] = str(work.settings.threads)
         self._scorer = ShardScorer(work)
         self._watchdog = Watchdog(work.execution.worker_timeout)
@@ -155,12 +158,13 @@ class RayExecutor:
             # actor that dies loses its queue too, and no shard may fail because of another.
             queue_length = 1 if attempts else 2
             try:
-                for outcome in self._round(work, list(remaining.values()), queue_length):
-                    if outcome.failure:
-                        failures[outcome.shard] = outcome.failure
-                        continue
-                    del remaining[outcome.shard]
-                    yield outcome
+                with watch_workers(self._ray, work.execution.worker_timeout) as counter:
+                    for outcome in self._round(work, list(remaining.values()), queue_length, counter):
+                        if outcome.failure:
+                            failures[outcome.shard] = outcome.failure
+                            continue
+                        del remaining[outcome.shard]
+                        yield outcome
             except self._ray.exceptions.RayError as error:
                 broken_off = str(error).strip().splitlines()[0]
             is_fruitless = bool(broken_off) and len(remaining) == count_before
@@ -173,7 +177,7 @@ class RayExecutor:
                 del remaining[shard]
                 yield ShardOutcome(shard, failure=failures.get(shard, f"its worker died {MAX_ATTEMPTS} times"))
 
-    def _round(self, work: RunWork, shards: Sequence[Shard], queue_length: int) -> Iterator[ShardOutcome]:
+    def _round(self, work: RunWork, shards: Sequence[Shard], queue_length: int, counter: Any) -> Iterator[ShardOutcome]:
         """Send shards through Ray Data, and yield the outcomes that come back."""
         self._configure_ray_data()
         data = self._ray.data
@@ -181,7 +185,7 @@ class RayExecutor:
         workers = min(self._execution.workers, len(rows))
         scored = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             ShardActor,
-            fn_constructor_args=(work,),
+            fn_constructor_args=(work, counter),
             batch_size=1,
             batch_format="pyarrow",
             compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=queue_length),
