@@ -144,17 +144,17 @@ class Head:
         ids = np.concatenate([id_lists[number] for number in lists.tolist()])
         lengths = np.array([len(id_lists[number]) for number in lists.tolist()], dtype=np.int64)
         row_of_id = np.repeat(rows, lengths)
-        logits = []
-        step = max(1, reference.MAX_LOGITS // states.shape[1])
-        for low in range(0, len(ids), step):
-            chosen = self._forward.to_device(row_of_id[low : low + step])
-            listed = self._forward.to_device(ids[low : low + step])
-            logits.append(self._single_logits(states, chosen, listed) - normaliser[chosen])
-        wide = torch.float32 if states.device.type == "mps" else torch.float64
-        table = torch.full((len(rows), int(lengths.max())), float("-inf"), dtype=wide, device=states.device)
         number = np.repeat(np.arange(len(rows)), lengths)
         place = concat_ranges(np.zeros(len(rows), dtype=np.int64), lengths)
-        table[self._forward.to_device(number), self._forward.to_device(place)] = torch.cat(logits).to(wide)
+        wide = torch.float32 if states.device.type == "mps" else torch.float64
+        table = torch.full((len(rows), SHORT_LIST_IDS), float("-inf"), dtype=wide, device=states.device)
+        step = max(1, reference.MAX_LOGITS // states.shape[1])
+        for low in range(0, len(ids), step):
+            part = slice(low, low + step)
+            chosen = self._forward.to_device(row_of_id[part])
+            logits = self._single_logits(states, chosen, self._forward.to_device(ids[part]))
+            cells = self._forward.to_device(number[part]), self._forward.to_device(place[part])
+            table[cells] = (logits - normaliser[chosen]).to(wide)
         return table.logsumexp(dim=1)
 
     def _single_logits(self, states: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
