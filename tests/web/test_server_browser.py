@@ -198,3 +198,12 @@ def test_the_manual_of_the_route(open_page, server):
     assert f"{server}api/score" in page.locator("pre").inner_text()
     assert page.problems == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_every_spelling_is_counted_on_request(page):
+    page.get_by_label("Count every spelling").check()
+    score(page, a="the mark")
+    page.locator(".words .w").nth(1).hover()
+    page.get_by_text("All spellings").first.wait_for()
+    assert " to " in page.locator("dl div", has_text="All spellings").first.inner_text()
+    assert page.problems == []

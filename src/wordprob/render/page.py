@@ -21,7 +21,16 @@ from wordprob.tables.formats.base import require_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-SCORE_COLUMNS = ("surprisal", "surprisal_naive", "before", "after", "n_tokens", "context_tokens")
+SCORE_COLUMNS = (
+    "surprisal",
+    "surprisal_naive",
+    "surprisal_all",
+    "surprisal_all_low",
+    "before",
+    "after",
+    "n_tokens",
+    "context_tokens",
+)
 """The numbers of a word. A wide table has them once for each model."""
 
 DECIMALS = 4

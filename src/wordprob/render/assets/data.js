@@ -48,6 +48,14 @@ wordprob.Data = class {
     return values === undefined ? null : values[i];
   }
 
+  // The surprisal of a word with every spelling, as the interval that it is in; null if there is none.
+  interval(i) {
+    const high = this.get("surprisal_all", i);
+    const low = this.get("surprisal_all_low", i);
+    if (high === null || low === null) return null;
+    return `${wordprob.number(low)} to ${wordprob.number(high)}`;
+  }
+
   // The number that a view shows for a word, or null.
   value(view, i) {
     const corrected = this.get("surprisal", i);

@@ -71,6 +71,7 @@ wordprob.sections.words = (data, text) => {
     ["Before", "before", (i) => number(data.get("before", i))],
     ["After", "after", (i) => number(data.get("after", i))],
     ["Difference", "surprisal_naive", (i) => number(data.value("difference", i), "difference")],
+    ["All spellings", "surprisal_all", (i) => data.interval(i) ?? "—"],
     ["Tokens", "n_tokens", (i) => String(data.get("n_tokens", i) ?? "—")],
     ["Context", "context_tokens", (i) => String(data.get("context_tokens", i) ?? "—")],
     ["Note", "note", (i) => data.get("note", i)],

@@ -290,6 +290,7 @@ wordprob.Panel = class {
         rows.map(([name, value, unit, className]) =>
           line(name, number(value, name === "Difference" ? "difference" : ""), unit, className),
         ),
+        data.interval(i) === null ? [] : [line("All spellings", data.interval(i), data.unit, "gap")],
         counts.filter(([, value]) => value !== null).map(([name, value]) => line(name, String(value), "", "count")),
       ),
       note ? h("p", { class: "note" }, note) : null,

@@ -19,6 +19,7 @@ function requestFromForm() {
     model: byId("model").value,
     words: rule === "regex:" ? rule + byId("pattern").value : rule,
     unit: byId("unit").value,
+    spellings: byId("all-spellings").checked ? "all" : "own",
   };
 }
 
@@ -70,6 +71,7 @@ function payload(answer, request) {
     "before",
     "after",
     "note",
+    ...(request.spellings === "all" ? ["surprisal_all", "surprisal_all_low"] : []),
   ];
   const columns = Object.fromEntries(names.map((name) => [name, column(name)]));
   const single = request.ids === null; // one text has no name
