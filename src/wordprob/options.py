@@ -160,6 +160,11 @@ class ScoringOptions(Options):
     )
     unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
     min_context: int | None = option(None, "Tokens before each word in texts longer than the context.", minimum=1)
+    max_context: str | int | None = option(
+        None,
+        "The most context that a word may have: tokens (50) or words (10words). By default all of the text before it.",
+        check="wordprob.core.context_limit:parse_limit",
+    )
     extras: Sequence[str] = option((), "Further columns.", flags=None, check="wordprob.tables.schema:check_extras")
     estimators: Sequence[str] = option(
         (), "Further estimates of surprisal.", flags=None, check="wordprob.core.equation:check_estimators"

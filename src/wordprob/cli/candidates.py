@@ -64,6 +64,7 @@ def candidates(
             unit=scoring.unit,
             boundary=scoring.boundary,
             min_context=scoring.min_context,
+            max_context=scoring.max_context,
             extras=scoring.extras,
             readers=scoring.readers,
             progress=advance,

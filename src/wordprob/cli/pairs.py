@@ -99,6 +99,7 @@ def pairs(
             unit=scoring.unit,
             boundary=scoring.boundary,
             min_context=scoring.min_context,
+            max_context=scoring.max_context,
             progress=advance,
         )
     frame = scored.to_pandas()

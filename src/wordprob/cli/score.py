@@ -119,6 +119,7 @@ def score(
             extras=scoring.extras,
             boundary=scoring.boundary,
             min_context=scoring.min_context,
+            max_context=scoring.max_context,
             readers=scoring.readers,
             progress=advance,
         )

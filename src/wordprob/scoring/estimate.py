@@ -70,10 +70,12 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
     """Return what each text comes to: from its words, and, to compare, from its tokens."""
     alignment = prepared.alignment
     text = np.arange(alignment.n_texts)
-    ends = collected.ends if prepared.settings.has_end_token else np.full(alignment.n_texts, np.nan)
-    # From the boundary before the first word that is scored to the one after the last word, and from there to the end.
+    knows_end = prepared.settings.has_end_token & prepared.is_scored_to_end
+    ends = np.where(knows_end, collected.ends, np.nan)
+    # From the boundary before the first word that is scored to the one after the last, and from there to the end.
     opening = alignment.first_boundaries + prepared.n_context_words
     closing = np.append(alignment.first_boundaries[1:], alignment.n_words + alignment.n_texts) - 1
+    closing -= np.bincount(alignment.text_of_word[prepared.beyond], minlength=alignment.n_texts)
     first_token = alignment.boundary_rows[opening] - text
     stop_token = alignment.boundary_rows[closing] - text
     words_part = segment_sums(collected.token_log_probs, first_token, stop_token)
@@ -82,7 +84,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
     with np.errstate(invalid="ignore"):  # what has no probability has no end either
         words_log_prob = words_part + log_closing - log_opening
         end = log_closing - end_part
-        token_log_prob = words_part + end_part - log_opening
+        token_log_prob = np.where(prepared.is_scored_to_end, words_part + end_part - log_opening, words_log_prob)
     scored_texts = alignment.text_of_word[prepared.is_scored]
     counts = np.bincount(scored_texts, minlength=alignment.n_texts)
     offsets = cumulative_offsets(counts)
@@ -91,7 +93,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, surprisal:
         words=counts,
         scored=segment_sums(has_value, offsets[:-1], offsets[1:]).astype(np.int64),
         surprisal=segment_sums(surprisal, offsets[:-1], offsets[1:]),
-        tokens=alignment.token_offsets[1:] - first_token,
+        tokens=np.where(prepared.is_scored_to_end, alignment.token_offsets[1:], stop_token) - first_token,
         token_log_prob=token_log_prob,
         words_log_prob=np.where(opening == closing, 0.0, words_log_prob),
         end=end,

@@ -14,6 +14,7 @@ import regex
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
+from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError
@@ -30,6 +31,7 @@ from wordprob.scoring.batching import (
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
@@ -117,6 +119,7 @@ class Scorer:
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         min_context: int | None = None,
+        max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
         progress: Progress | None = None,
@@ -143,6 +146,10 @@ class Scorer:
             Names for the texts; counted from 0 by default.
         min_context
             For texts longer than the model's context: how many tokens each word has before it, at least.
+        max_context
+            The most context that a word may have: a number of tokens (``50`` or ``"50tokens"``) or of words
+            (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
+            word. By default the context is all of the text before the word.
         extras
             Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
         estimators
@@ -153,16 +160,20 @@ class Scorer:
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
         """
-        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
+        options = _options(words, boundary, unit, min_context, max_context, extras, estimators, readers)
         documents = _documents(texts, ids)
         choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        chunks = self._chunks(documents, choice, settings, chunk_characters)
+        if max_context is None:
+            chunks = self._chunks(documents, choice, settings, chunk_characters)
+        else:
+            limited = LimitedTexts(documents, documents, [0] * len(documents), choice)
+            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         scored = self._score(choice.definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, self._metadata(choice), unit, options.extras)
+        return WordTable.build(scored, self._metadata(choice, options), unit, options.extras)
 
     def score_continuations(
         self,
@@ -175,6 +186,7 @@ class Scorer:
         ids: Sequence[int | str] | None = None,
         separator: str = " ",
         min_context: int | None = None,
+        max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
         progress: Progress | None = None,
@@ -195,7 +207,7 @@ class Scorer:
             As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        boundary, unit, ids, min_context, extras, estimators, progress, readers
+        boundary, unit, ids, min_context, max_context, extras, estimators, progress, readers
             As for :meth:`score`.
 
         Examples
@@ -205,7 +217,7 @@ class Scorer:
         >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
         [0.4, 0.35]
         """
-        options = _options(words, boundary, unit, min_context, extras, estimators, readers)
+        options = _options(words, boundary, unit, min_context, max_context, extras, estimators, readers)
         rest = _documents(continuations, ids)
         joined = [_join(context, document.text, separator) for document in rest]
         whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
@@ -214,22 +226,13 @@ class Scorer:
         settings = self.settings(options)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in whole))
-        lengths = [len(document.text) for document in whole]
-        chunks = [
-            Chunk(
-                whole[part],
-                user_words=_part_of(choice.given, part),
-                rules=_part_of(choice.rules, part),
-                unscored=_part_of(choice.unscored, part),
-                context_lengths=begins[part],
-                offset_origins=begins[part],
-                source_documents=rest[part],
-                shares_context=True,
-            )
-            for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
-        ]
+        if max_context is None:
+            chunks = _chunks_of_continuations(whole, rest, begins, choice)
+        else:
+            limited = LimitedTexts(whole, rest, begins, choice, shares_context=True)
+            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
         scored = self._score(choice.definition, chunks, settings, readers, progress)
-        metadata = {**self._metadata(choice), "context": context}
+        metadata = {**self._metadata(choice, options), "context": context}
         return WordTable.build(scored, metadata, unit, options.extras)
 
     # --- steps ---
@@ -248,7 +251,8 @@ class Scorer:
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
-        return join_sections(zip(scored, chunks, strict=True))
+        joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
+        return join_sections(joined)
 
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""
@@ -301,8 +305,9 @@ class Scorer:
                 chunks.append(chunk)
         return chunks
 
-    def _metadata(self, choice: WordChoice) -> dict[str, str]:
+    def _metadata(self, choice: WordChoice, options: ScoringOptions) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
+        limit = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
@@ -310,6 +315,7 @@ class Scorer:
             "estimator": "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
+            **limit,
             "wordprob": __version__,
         }
 
@@ -326,13 +332,43 @@ def _options(
     boundary: str,
     unit: str,
     min_context: int | None,
+    max_context: str | int | None,
     extras: Collection[str],
     estimators: Collection[str],
     readers: int | None,
 ) -> ScoringOptions:
     """Check what was given; lists of words are checked against the texts later."""
     rule = "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
-    return ScoringOptions(rule, boundary, unit, min_context, tuple(extras), tuple(estimators), readers)
+    return ScoringOptions(
+        rule,
+        boundary,
+        unit,
+        min_context=min_context,
+        max_context=max_context,
+        extras=tuple(extras),
+        estimators=tuple(estimators),
+        readers=readers,
+    )
+
+
+def _chunks_of_continuations(
+    whole: Sequence[Document], rest: Sequence[Document], begins: Sequence[int], choice: WordChoice
+) -> list[Chunk]:
+    """Cut continuations into chunks, each with its whole context."""
+    lengths = [len(document.text) for document in whole]
+    return [
+        Chunk(
+            whole[part],
+            user_words=_part_of(choice.given, part),
+            rules=_part_of(choice.rules, part),
+            unscored=_part_of(choice.unscored, part),
+            context_lengths=begins[part],
+            offset_origins=begins[part],
+            source_documents=rest[part],
+            shares_context=True,
+        )
+        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
+    ]
 
 
 def _join(context: str, continuation: str, separator: str) -> tuple[str, int]:

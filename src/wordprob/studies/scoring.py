@@ -68,6 +68,7 @@ def score_texts(
         unit="nats",
         boundary=scoring.boundary,
         min_context=scoring.min_context,
+        max_context=scoring.max_context,
         readers=scoring.readers,
         progress=report,
     )

@@ -31,7 +31,7 @@ from wordprob.studies.scoring import (
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""
 
-SCORING_OPTIONS = ("boundary", "words", "min_context", "readers")
+SCORING_OPTIONS = ("boundary", "words", "min_context", "max_context", "readers")
 """The options of scoring that this study uses."""
 
 LIST_PREFIX = "list:"
@@ -59,7 +59,7 @@ def word_lengths(
     options
         Which words count, where frequencies come from, and how intervals are computed.
     scoring
-        How models score: ``words``, ``min_context`` and ``readers`` are used. ``words="list:FILE"`` gives the words
+        How models score: ``words``, ``min_context``, ``max_context`` and ``readers`` are used. ``words="list:FILE"`` gives the words
         themselves: one a line, a blank line between texts.
     progress
         Called with a description, the texts scored so far and the number of texts of the batch.
