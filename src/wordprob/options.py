@@ -134,6 +134,13 @@ class ModelOptions(Options):
         check="wordprob.models.registry:resolve",
     )
     bos: str | int | None = option(None, "Start-of-text token, or 'none'; the document-start token by default.")
+    chat_template: str | None = option(
+        None,
+        "Score texts as messages of this role, inside the model's chat template.",
+        noun="role",
+        choices=("user", "assistant"),
+    )
+    chat_prompt: str | None = option(None, "What the user says before the assistant's message; for assistant only.")
     device: str = option("auto", "Device that runs the model.", noun="device", choices=DEVICES)
     dtype: str = option("auto", "Precision of the model's weights.", noun="dtype", choices=DTYPES)
     compile: bool = option(False, "Compile the model first, which takes a minute or so: faster on a GPU.")

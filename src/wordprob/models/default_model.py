@@ -29,6 +29,7 @@ from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.options import ModelOptions
 
+HAS_CHAT_TEMPLATES = True
 VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

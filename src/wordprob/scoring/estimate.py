@@ -118,7 +118,7 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
     if prepared.settings.statistics:
         for word in np.flatnonzero(_begins_mid_token(prepared)).tolist():
             prepared.add_note(word, INSIDE_TOKEN)
-    if prepared.settings.start_token is None:
+    if not prepared.settings.start_ids:
         for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
             prepared.add_note(word, NO_START)
     for word in np.flatnonzero(np.isposinf(corrected)).tolist():
@@ -130,6 +130,6 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
 
 
 def _note_on_texts(settings: BatchSettings) -> str:
-    if settings.start_token is None:
+    if not settings.start_ids:
         return NO_START
     return "" if settings.has_end_token else NO_END

@@ -78,10 +78,10 @@ class BatchSettings:
 
     Attributes
     ----------
-    start_token
-        The start-of-text token, if there is one.
+    start_ids
+        What the model sees before every text: the start-of-text token, if there is one, or the opening of a chat.
     max_text_tokens
-        How many tokens of a text fit into the model's context, beside the start token.
+        How many tokens of a text fit into the model's context, beside those.
     has_end_token
         Whether there is a token that ends a text.
     min_context
@@ -92,7 +92,7 @@ class BatchSettings:
         Further estimators.
     """
 
-    start_token: int | None
+    start_ids: tuple[int, ...]
     max_text_tokens: int | None
     has_end_token: bool = True
     min_context: int | None = None
@@ -353,7 +353,7 @@ class TextPreparer:
     def _set_marked_starts(self, prepared: PreparedBatch, begins_with_space: Bools) -> None:
         """Settle the same for a tokenizer that puts a space before every text: what comes after that space counts."""
         alignment = prepared.alignment
-        if prepared.settings.start_token is None:
+        if not prepared.settings.start_ids:
             return
         for text in np.flatnonzero(prepared.n_context_words == 0).tolist():
             space = bool(begins_with_space[text])

@@ -51,6 +51,9 @@ from wordprob.tables.schema import required_statistics
 CACHED_PREPARERS = 8
 """Word definitions that a scorer keeps ready."""
 
+MIN_TEXT_TOKENS = 1
+"""Tokens of a text that must fit into the model's context."""
+
 SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
@@ -267,13 +270,16 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
-        start_token = self.model.tokenizer.vocabulary.start
+        start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
-        if max_tokens is not None and start_token is not None:
-            max_tokens -= 1  # the start token takes a place
+        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
+            raise InputError(
+                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
+                f"{max_tokens}; shorten `chat_prompt`."
+            )
         return BatchSettings(
-            start_token=start_token,
-            max_text_tokens=max_tokens,
+            start_ids=start_ids,
+            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
             has_end_token=bool(self.model.tokenizer.vocabulary.ends),
             min_context=options.min_context,
             statistics=required_statistics(options.extras),

@@ -59,8 +59,8 @@ def word_lengths(
     options
         Which words count, where frequencies come from, and how intervals are computed.
     scoring
-        How models score: ``words``, ``min_context``, ``max_context`` and ``readers`` are used. ``words="list:FILE"`` gives the words
-        themselves: one a line, a blank line between texts.
+        How models score: ``words``, ``min_context``, ``max_context`` and ``readers`` are used. ``words="list:FILE"``
+        gives the words themselves: one a line, a blank line between texts.
     progress
         Called with a description, the texts scored so far and the number of texts of the batch.
     named_options
