@@ -191,8 +191,8 @@ def summarise(table: WordTable, output: Path | None) -> None:
     """Print where the table went, on a terminal, and what is missing from it, everywhere."""
     texts = table.texts()
     if output is not None:
-        inform(f"{counted(len(table), 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
-    warn(_missing_values(table.missing(), len(table)))
+        inform(f"{counted(table.n_words, 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
+    warn(_missing_values(table.missing(), table.n_words))
     difference = texts["conservation"].abs().max()
     if difference > CONSERVATION_TOLERANCE_NATS:
         warn([f"words and tokens of a text differ by {difference:.2g} nats; please report this"])

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from wordprob.cli.output import write_figure
 from wordprob.cli.studies import check_study_packages
 from wordprob.errors import OptionError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from wordprob.analysis.text_plots import PlotColumns
 
 
 @click.command()
@@ -53,7 +48,9 @@ def plot(table: Path, **options: Any) -> None:
     path = outputs.check_image(options["output"], options["force"])
     frame, metadata = read_scored(table, options["sheet"])
     shared: dict[str, Any] = {
-        "columns": _columns(frame, metadata, options),
+        "columns": text_plots.columns_of(
+            frame, metadata, options["word_column"], options["value"], _names(options["group_by"])
+        ),
         "unit": str(metadata.get("unit", "")),
         "size": (options["width"], options["height"]),
         "source": str(table),
@@ -71,15 +68,6 @@ def plot(table: Path, **options: Any) -> None:
     write_figure(path, figure)
 
 
-def _columns(frame: pd.DataFrame, metadata: dict[str, Any], options: dict[str, Any]) -> PlotColumns:
-    """Return which columns hold what: as specified, as recorded when the table was scored, or by their usual names."""
-    from wordprob.analysis.text_plots import PlotColumns
-
-    recorded_word = "word" if metadata.get("sum_by") else metadata.get("word_column")
-    recorded_texts = [name for name in str(metadata.get("group_by", "")).split(",") if name in frame.columns]
-    texts = options["group_by"].split(",") if options["group_by"] else recorded_texts
-    return PlotColumns(
-        word=options["word_column"] or recorded_word or "word",
-        value=options["value"] or "surprisal",
-        texts=texts or ["text_id"],
-    )
+def _names(listed: str | None) -> list[str]:
+    """Return the names in a list with commas."""
+    return listed.split(",") if listed else []

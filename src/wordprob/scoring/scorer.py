@@ -35,6 +35,7 @@ from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -113,6 +114,26 @@ class Scorer:
         self.model = model
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
+    def __repr__(self) -> str:
+        facts = [self.model.metadata.get("model", type(self.model).__name__), *self._facts()]
+        return f"<Scorer: {', '.join(facts)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the model and where it comes from."""
+        from wordprob.render.notebook import scorer_html
+
+        return scorer_html(repr(self), self.model.metadata)
+
+    def _facts(self) -> list[str]:
+        """Return what there is to say about the model in a few words."""
+        model = self.model
+        facts = [f"vocabulary of {model.vocab_size:,} tokens"]
+        if model.max_tokens is not None:
+            facts.append(f"context of {model.max_tokens:,}")
+        if "device" in model.metadata:
+            facts.append(f"{model.metadata.get('dtype', '')} on {model.metadata['device']}".strip())
+        return facts
+
     def score(
         self,
         texts: str | Iterable[str],
@@ -125,7 +146,7 @@ class Scorer:
         max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
@@ -158,7 +179,8 @@ class Scorer:
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         progress
-            Called with the numbers of texts done and in all; a long text counts as several.
+            ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
+            long text counts as several.
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
@@ -175,8 +197,9 @@ class Scorer:
         else:
             limited = LimitedTexts(documents, documents, [0] * len(documents), choice)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
-        scored = self._score(choice.definition, chunks, settings, readers, progress)
-        return WordTable.build(scored, self._metadata(choice, options), unit, options.extras)
+        with progress_callback(progress) as advance:
+            scored = self._score(choice.definition, chunks, settings, readers, advance)
+            return WordTable.build(scored, self._metadata(choice, options), unit, options.extras)
 
     def score_continuations(
         self,
@@ -192,7 +215,7 @@ class Scorer:
         max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of each continuation's words, given the context.
@@ -234,9 +257,10 @@ class Scorer:
         else:
             limited = LimitedTexts(whole, rest, begins, choice, shares_context=True)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
-        scored = self._score(choice.definition, chunks, settings, readers, progress)
         metadata = {**self._metadata(choice, options), "context": context}
-        return WordTable.build(scored, metadata, unit, options.extras)
+        with progress_callback(progress) as advance:
+            scored = self._score(choice.definition, chunks, settings, readers, advance)
+            return WordTable.build(scored, metadata, unit, options.extras)
 
     # --- steps ---
 
