@@ -112,7 +112,9 @@ def _coloured(words: pd.DataFrame, unit: str) -> Iterator[str]:
     groups = shown.groupby(keys, sort=False, dropna=False) if keys else [((), shown)]
     several = keys and len(words.drop_duplicates(keys)) > 1
     for key, rows in groups:
-        label = " · ".join(map(str, key))
+        label = " · ".join(
+            f"text {value}" if name == "text_id" else str(value) for name, value in zip(keys, key, strict=True)
+        )
         title = f'<small style="opacity:.75">{_text(label)}</small><br>' if several else ""
         yield f'<p dir="auto" style="line-height:2;max-width:46em">{title}{_paragraph(rows, unit)}</p>'
     n_more = len(words) - len(shown)
