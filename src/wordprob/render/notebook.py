@@ -1,4 +1,4 @@
-"""What notebooks show of a scorer, a table and a report: pieces of HTML that need nothing else.
+"""What notebooks show of a table and a report: pieces of HTML that need nothing else.
 
 A notebook may be light or dark and may strip style sheets, so every element has its colours with it, and text is never
 in a colour that the notebook chooses on a background that we choose.
@@ -79,17 +79,6 @@ def inline_report(table: Any, path: str | Path | None, force: bool, options: Map
     if target is not None:
         write_whole(target, lambda aside: aside.write_text(str(page), encoding="utf-8", newline=""))
     return page
-
-
-def scorer_html(description: str, metadata: Mapping[str, Any]) -> str:
-    """Return a scorer as HTML: what it is, and where its model comes from."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{html.escape(str(name))}</th>'
-        f'<td style="text-align:left">{html.escape(str(value))}</td></tr>'
-        for name, value in metadata.items()
-        if value
-    )
-    return f"<div><code>{html.escape(description)}</code><table>{rows}</table></div>"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

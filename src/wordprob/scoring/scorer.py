@@ -7,6 +7,7 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -120,9 +121,13 @@ class Scorer:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the model and where it comes from."""
-        from wordprob.render.notebook import scorer_html
-
-        return scorer_html(repr(self), self.model.metadata)
+        cell = '<{0} style="text-align:left">{1}</{0}>'
+        rows = "".join(
+            f"<tr>{cell.format('th', html.escape(str(name)))}{cell.format('td', html.escape(str(value)))}</tr>"
+            for name, value in self.model.metadata.items()
+            if value
+        )
+        return f"<div><code>{html.escape(repr(self))}</code><table>{rows}</table></div>"
 
     def _facts(self) -> list[str]:
         """Return what there is to say about the model in a few words."""
