@@ -538,7 +538,7 @@ BAD = {
         EncodingError,
         "line 3.*line 2 is UTF-8, so the file mixes",
     ),
-    "zeros": (b"item,word\n1,a\0b\0\0\n", {}, EncodingError, "has NUL bytes: it is no plain text"),
+    "zeros": (b"item,word\n1,a\0b\0\0\n", {}, EncodingError, "has NUL bytes: it is not plain text"),
     "words too": (
         b"item,word\n1,a\n",
         {"words": "punctuation", "group_by": "item"},
@@ -566,7 +566,7 @@ def test_bad_tables_say_what_and_where(name):
         (b'{"word": "a"}\n[1]\n', "line 2: not a JSON object but list"),
         (b'[{"word": "a"}]', "one JSON list"),
         (b"\n\n", "is empty"),
-        (b'{"item": 1, "word": 1.5}\n', "line 1: column 'word' holds 1.5, which is no text"),
+        (b'{"item": 1, "word": 1.5}\n', "line 1: column 'word' holds 1.5, which is not text"),
         (b'{"item": 1, "word": "a"}\n{"word": "b"}\n', "line 2: no value in 'item'"),
     ],
 )

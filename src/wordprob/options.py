@@ -166,7 +166,9 @@ class ScoringOptions(Options):
         check="wordprob.core.words:check_boundary",
     )
     unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
-    min_context: int | None = option(None, "Tokens before each word in texts longer than the context.", minimum=1)
+    min_context: int | None = option(
+        None, "The least context of a word, in tokens, for texts longer than the model's context.", minimum=1
+    )
     max_context: str | int | None = option(
         None,
         "The most context that a word may have: tokens (50) or words (10words). By default all of the text before it.",

@@ -21,7 +21,7 @@ def stream(source: str, column: str = "text", limit: int | None = None) -> Itera
     column
         The column that holds the texts.
     limit
-        Stop after so many texts.
+        Stop after this many texts.
     """
     return islice(_texts(source, column), limit)
 

@@ -114,7 +114,9 @@ def keep_input(file: Path | None, output: Path | None, *further_outputs: Path | 
         return
     for path in written:
         if not is_stream(path) and is_same_file(path, file):
-            raise OutputError(f"{path} is the input; nothing was done. Write to another file, so that yours stays.")
+            raise OutputError(
+                f"{path} is the input; nothing was done. Choose another output file, so that your input is kept."
+            )
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ def write_figure(path: Path, figure: Figure) -> None:
     n_missing = sum("missing from font" in str(warning.message) for warning in caught)
     if n_missing:
         letters = f"{counted(n_missing, 'letter')} {'has' if n_missing == 1 else 'have'}"
-        warn([f"{letters} no form in the fonts installed here; a font such as Noto Sans CJK has more"])
+        warn([f"{letters} no glyph in the installed fonts; install a font such as Noto Sans CJK"])
 
 
 def inform(line: str) -> None:

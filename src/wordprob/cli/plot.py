@@ -18,9 +18,12 @@ from wordprob.errors import OptionError
 @click.option("--text", "texts", multiple=True, help="Text to draw: its id, or item=3,condition=a; may be repeated.")
 @click.option("--naive", is_flag=True, help="Draw the naive estimate as well.")
 @click.option("--condition", help="Draw means by this column, or by two (a,b), instead of single texts.")
-@click.option("--item", help="Column of the items, for within-item intervals; item if there.")
+@click.option("--item", help="Column of the items, for within-item intervals; by default item, if there is one.")
 @click.option("--combine", help="With --condition: sum of a region's words, or mean for unequal lengths. Default: sum.")
-@click.option("--region-column", help="Column of the regions, with --condition; region if there, else words by number.")
+@click.option(
+    "--region-column",
+    help="Column of the regions, with --condition; by default region, if there is one, or the words by number.",
+)
 @click.option("--value", help="Column to draw; surprisal by default.")
 @click.option("--word-column", help="Column of the words; as it was when scored.")
 @click.option("--group-by", help="Columns that tell texts apart; as they were when scored, or text_id.")
@@ -31,8 +34,8 @@ from wordprob.errors import OptionError
 def plot(table: Path, **options: Any) -> None:
     """Draw surprisal word by word, or the means of conditions region by region.
 
-    TABLE has been scored: a row for each word or region. Lines are models where there are several; words without a
-    value are gaps, marked below.
+    TABLE is a scored table with a row for each word or region. If it has several models, each has a line. Words
+    without a value are gaps, marked below.
 
     \b
     Examples:

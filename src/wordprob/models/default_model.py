@@ -84,7 +84,8 @@ def _make_or_repair(directory: Path, with_weights: bool) -> None:
     damage = "; ".join(damaged_files(directory, with_weights=with_weights))
     if damage:
         print(
-            f"The default model in {directory} is not as it was made ({damage}). Preparing it again…", file=sys.stderr
+            f"The default model in {directory} has changed since it was made ({damage}). Preparing it again…",
+            file=sys.stderr,
         )
         _convert(gguf_file(), directory)
 

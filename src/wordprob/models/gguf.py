@@ -224,7 +224,7 @@ def restore_splits(tokenizer: Any, rule: str) -> None:
     else:
         warnings.warn(
             f"this GGUF file splits text by a rule called '{rule}', which wordprob does not know; digits and "
-            "punctuation may be tokenised otherwise than in training. The model's Hugging Face directory has the rule "
-            "in full.",
+            "punctuation may be tokenised differently than in training. The model's Hugging Face directory has the "
+            "whole rule.",
             stacklevel=2,
         )

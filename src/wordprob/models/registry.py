@@ -205,7 +205,7 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
     name, source = resolve(options.model)
     backend = import_module(BACKENDS[name])
     if options.revision and (local_path(source) is not None or not hasattr(backend, "commit")):
-        raise OptionError(f"`revision` is for models on the hub, and {options.model} is none; leave it out.")
+        raise OptionError(f"`revision` is for models on the hub, and {options.model} is not one; leave it out.")
     _check_chat(options, backend)
     return backend, source
 

@@ -426,7 +426,7 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
             raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
         if not text.isascii() and SURROGATE.search(text):
             raise InputError(
-                f"text {n} has a lone surrogate, which is no character; was it decoded with surrogateescape?"
+                f"text {n} has a lone surrogate, which is not a character; was it decoded with surrogateescape?"
             )
     names = list(range(len(strings))) if ids is None else list(ids)
     if len(names) != len(strings):

@@ -108,7 +108,7 @@ def _render(tokenizer: Any, message: Message, text: str) -> str:
         needs_prompt = message.role == "assistant" and message.prompt is None
         advice = " Say what comes before the assistant's message with `chat_prompt`." if needs_prompt else ""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
-        raise ModelError(f"the chat template of this model cannot be used so: {reason}.{advice}") from error
+        raise ModelError(f"the chat template of this model cannot be used in this way: {reason}.{advice}") from error
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
