@@ -388,9 +388,11 @@ def test_options_are_checked_in_python() -> None:
         studies.reading_times(SMALL, time_colum="rt")
     with pytest.raises(OptionError, match="specify either `tables` or `corpora`"):
         studies.reading_times()
-    with pytest.raises(OptionError, match="`words` means nothing to this study.*min_context, readers"):
+    with pytest.raises(OptionError, match="`words` means nothing to this study.*min_context, max_context, readers"):
         studies.reading_times(SMALL, scoring=ScoringOptions(words="punctuation"))
-    with pytest.raises(OptionError, match="`unit` means nothing to this study.*words, min_context, readers"):
+    with pytest.raises(
+        OptionError, match="`unit` means nothing to this study.*words, min_context, max_context, readers"
+    ):
         studies.word_lengths("corpus.txt", "exact:bow", scoring=ScoringOptions(unit="nats"))
 
 
@@ -408,8 +410,8 @@ def test_every_option_of_models_is_accepted(command) -> None:
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        (reading_times, ("boundary", "min_context", "readers")),
-        (word_lengths, ("words", "boundary", "min_context", "readers")),
+        (reading_times, ("boundary", "min_context", "max_context", "readers")),
+        (word_lengths, ("words", "boundary", "min_context", "max_context", "readers")),
     ],
 )
 def test_options_of_scoring_that_mean_something_are_accepted(command, names: tuple[str, ...]) -> None:

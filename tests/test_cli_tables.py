@@ -365,9 +365,7 @@ def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch
     (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
     code, _, err = wordprob("plot", str(tmp_path / "x.tsv"), "-o", str(tmp_path / "x.png"))
     assert code == 0
-    assert err == (
-        "wordprob: 3 letters have no form in the fonts installed here; a font such as Noto Sans CJK has more\n"
-    )
+    assert err == ("wordprob: 3 letters have no glyph in the installed fonts; install a font such as Noto Sans CJK\n")
 
 
 def test_a_table_through_a_pipe(tmp_path):

@@ -347,12 +347,12 @@ def rows_with(value) -> bytes:
     ("value", "format", "message"),
     [
         ("a\x01b", "xlsx", r"the control character U\+0001 \(cell B3\)"),
-        ("\ud800", "xlsx", r"surrogate pair \(U\+D800\), which is no character \(cell B3\)"),
+        ("\ud800", "xlsx", r"surrogate pair \(U\+D800\), which is not a character \(cell B3\)"),
         ("x" * 40_000, "xlsx", r"a text of 40,000 characters \(cell B3\): a cell may have 32,767"),
         (["list"], "xlsx", r"\(cell B3\)"),
         (7, "parquet", r"column 'own': row 2 holds 7 \(int\), and the rows before it str"),
         ("\ud800", "parquet", "own"),
-        ("\ud800", "csv", r"line 3: half of a surrogate pair \(U\+D800\), which is no character, cannot be written"),
+        ("\ud800", "csv", r"line 3: half of a surrogate pair \(U\+D800\), which is not a character, cannot be written"),
     ],
 )
 def test_a_value_that_a_format_cannot_hold_is_named(value, format, message):

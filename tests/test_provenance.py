@@ -157,7 +157,7 @@ def test_changed_weights_have_another_fingerprint(model_directory, tmp_path):
 
 @pytest.mark.parametrize("model", ["exact:bow", "smollm2-135m"])
 def test_a_revision_that_would_be_ignored_is_an_error(model, model_directory):
-    with pytest.raises(OptionError, match="`revision` is for models on the hub, and .* is none; leave it out"):
+    with pytest.raises(OptionError, match="`revision` is for models on the hub, and .* is not one; leave it out"):
         wordprob.load(model, revision="main")
     with pytest.raises(OptionError, match="`revision` is for models on the hub"):
         open_model(model_directory, revision="main")

@@ -110,7 +110,7 @@ def test_stretches_of_a_text(load_shared):
     every = scorer.score(text, boundary="none").to_pandas().set_index("word")
     assert frame["surprisal"].tolist() == pytest.approx(every.loc[["the", "cat"], "surprisal"].tolist(), abs=1e-5)
     for wrong, message in (
-        ([(4, 99)], "is no stretch"),
+        ([(4, 99)], "is not a span"),
         ([(4, 7), (5, 9)], "give them in order"),
         ([(3, 3)], "starts"),
     ):

@@ -211,7 +211,7 @@ def test_a_converted_model_that_changed_is_made_again(converted, capsys, name):
     (directory / name).write_text("changed")
     assert default_model.converted_directory() == directory
     assert len(conversions) == 2
-    assert f"is not as it was made ({name}: " in capsys.readouterr().err
+    assert f"has changed since it was made ({name}: " in capsys.readouterr().err
     assert not default_model.damaged_files(directory)
 
 

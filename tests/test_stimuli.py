@@ -443,7 +443,7 @@ def test_regions_keep_the_columns_that_hold_for_them():
     assert frame["word"].tolist() == ["She saw", "the", "mark"]
     assert "list" in frame.columns
     assert not {"rt", "freq"} & set(frame.columns)
-    assert len(found) == 4, "it is made of words"
+    assert (len(found), found.n_words) == (3, 4), "rows are regions, made of words"
 
 
 def test_a_region_with_a_word_that_has_no_value_has_none_and_says_why():
@@ -538,7 +538,7 @@ BAD = {
         EncodingError,
         "line 3.*line 2 is UTF-8, so the file mixes",
     ),
-    "zeros": (b"item,word\n1,a\0b\0\0\n", {}, EncodingError, "has NUL bytes: it is no plain text"),
+    "zeros": (b"item,word\n1,a\0b\0\0\n", {}, EncodingError, "has NUL bytes: it is not plain text"),
     "words too": (
         b"item,word\n1,a\n",
         {"words": "punctuation", "group_by": "item"},
@@ -566,7 +566,7 @@ def test_bad_tables_say_what_and_where(name):
         (b'{"word": "a"}\n[1]\n', "line 2: not a JSON object but list"),
         (b'[{"word": "a"}]', "one JSON list"),
         (b"\n\n", "is empty"),
-        (b'{"item": 1, "word": 1.5}\n', "line 1: column 'word' holds 1.5, which is no text"),
+        (b'{"item": 1, "word": 1.5}\n', "line 1: column 'word' holds 1.5, which is not text"),
         (b'{"item": 1, "word": "a"}\n{"word": "b"}\n', "line 2: no value in 'item'"),
     ],
 )
@@ -590,7 +590,7 @@ def test_excel_sheets_are_named(tmp_path):
         score_table(path, SCORER, sheet="items")
     with pytest.raises(InputError, match="no rows"):
         score_table(path, SCORER, sheet="Fillers")
-    assert len(score_table(path, SCORER, sheet="Items")) == 2
+    assert score_table(path, SCORER, sheet="Items").n_words == 2
     book.remove(book["Fillers"])
     book.create_sheet("Empty")
     book.active["A2"] = '=CONCAT("She ", "saw")'
@@ -654,7 +654,7 @@ def test_excels_delimiter_line_is_kept():
         ({"table": {"text": ["She saw"]}}, "not a dict.*pandas.DataFrame"),
         ({"table": TABLE["word"]}, "not a Series"),
         ({"table": 3}, "not a int"),
-        ({"progress": True}, "`progress` is True; it must be a function"),
+        ({"progress": "yes"}, "`progress` is 'yes'; use True for a progress bar, or a function"),
         ({"model": 3}, "a model is a name, a path, a ModelOptions or a Scorer, not a int: 3"),
         ({"model": ["exact:bow", None]}, "not a NoneType"),
         ({"group_by": 3}, "`group_by` is 3; it must be the name of a column, or a list of names"),

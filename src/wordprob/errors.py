@@ -6,6 +6,7 @@
     ├── InputError            what the user gave cannot be read or used
     │   ├── EncodingError     the encoding of a file cannot be told (says which line)
     │   ├── AlignmentError    a given word list does not fit its text
+    │   ├── UnknownColumnError a table has no such column
     │   └── OptionError       an option, name or pattern has no such value
     ├── OutputError           the result cannot be written where asked
     ├── ModelError            a model or tokeniser cannot be used
@@ -37,6 +38,13 @@ class EncodingError(InputError):
 
 class AlignmentError(InputError):
     """A given word list does not fit its text."""
+
+
+class UnknownColumnError(InputError, KeyError):
+    """A table has no such column."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError alone would put the sentence in quotation marks
 
 
 class OptionError(InputError):

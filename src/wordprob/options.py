@@ -138,6 +138,13 @@ class ModelOptions(Options):
         check="wordprob.models.registry:resolve",
     )
     bos: str | int | None = option(None, "Start-of-text token, or 'none'; the document-start token by default.")
+    chat_template: str | None = option(
+        None,
+        "Score texts as messages of this role, inside the model's chat template.",
+        noun="role",
+        choices=("user", "assistant"),
+    )
+    chat_prompt: str | None = option(None, "What the user says before the assistant's message; for assistant only.")
     device: str = option("auto", "Device that runs the model.", noun="device", choices=DEVICES)
     dtype: str = option("auto", "Precision of the model's weights.", noun="dtype", choices=DTYPES)
     compile: bool = option(False, "Compile the model first, which takes a minute or so: faster on a GPU.")
@@ -163,7 +170,14 @@ class ScoringOptions(Options):
         check="wordprob.core.words:check_boundary",
     )
     unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
-    min_context: int | None = option(None, "Tokens before each word in texts longer than the context.", minimum=1)
+    min_context: int | None = option(
+        None, "The least context of a word, in tokens, for texts longer than the model's context.", minimum=1
+    )
+    max_context: str | int | None = option(
+        None,
+        "The most context that a word may have: tokens (50) or words (10words). By default all of the text before it.",
+        check="wordprob.core.context_limit:parse_limit",
+    )
     extras: Sequence[str] = option((), "Further columns.", flags=None, check="wordprob.tables.schema:check_extras")
     estimators: Sequence[str] = option(
         (), "Further estimates of surprisal.", flags=None, check="wordprob.core.equation:check_estimators"

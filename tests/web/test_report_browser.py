@@ -438,9 +438,9 @@ def test_a_region_is_outlined(show):
 
 
 def test_texts_are_named_by_what_tells_them_apart(show):
-    frame = pd.DataFrame({"item": [1, 1], "condition": ["a", "b"], "word": ["She", "saw"], "surprisal": [1.0, 2.0]})
+    frame = pd.DataFrame({"item": [1, 2], "condition": ["a", "b"], "word": ["She", "saw"], "surprisal": [1.0, 2.0]})
     page = show(WordTable(frame, pd.DataFrame(), {"unit": "bits", "group_by": "item,condition"}))
-    assert page.locator("article h2").all_text_contents() == ["item 1 · condition a", "item 1 · condition b"]
+    assert page.locator("article h2").all_text_contents() == ["item 1 · condition a", "item 2 · condition b"]
 
 
 def test_a_table_with_surprisal_alone(show):
@@ -450,3 +450,62 @@ def test_a_table_with_surprisal_alone(show):
     assert page.locator("#moved").count() == 0
     assert "unit not recorded" in page.locator(".legend").inner_text()
     assert "came without its metadata" in page.locator("#provenance").inner_text()
+
+
+# --- conditions of an item ---
+
+
+def design(items=2, conditions=("a", "b"), names=("item", "condition")) -> WordTable:
+    """Return the words of an experiment: each item in each condition."""
+    texts = {
+        (str(item), condition): f"Word{item} in condition {condition}"
+        for item in range(items)
+        for condition in conditions
+    }
+    table = simple_table({f"{item}/{condition}": text for (item, condition), text in texts.items()})
+    frame = table.to_pandas()
+    keys = frame["text_id"].str.split("/", expand=True)
+    frame = frame.drop(columns="text_id").assign(**{names[0]: keys[0], names[1]: keys[1]})
+    return WordTable(frame, pd.DataFrame(), {**table.metadata, "group_by": ",".join(names)})
+
+
+def test_conditions_of_an_item_stand_side_by_side(show):
+    page = show(design())
+    assert page.locator("#words h2").all_text_contents() == ["item 0", "item 1"]
+    assert page.locator("#words h3").all_text_contents() == ["condition a", "condition b"] * 2
+    left, right, below = (page.locator("article").nth(n).bounding_box() for n in range(3))
+    assert left["y"] == right["y"]
+    assert right["x"] > left["x"] + left["width"] - 1
+    assert below["y"] > left["y"] + left["height"] - 1
+
+
+def test_items_are_chosen_as_a_whole(show):
+    page = show(design())
+    page.get_by_label("All items").uncheck()
+    assert page.locator("#words h3").all_text_contents() == ["condition a", "condition b"]
+    page.get_by_label("Next item").click()
+    assert page.locator("#words h2").all_text_contents() == ["item 1"]
+    assert words(page).first.text_content() == "Word1"
+    assert page.get_by_label("Next item").is_disabled()
+    page.get_by_label("Find a word").fill("Word0")
+    page.get_by_label("Find a word").press("Enter")
+    assert page.locator("#words h2").all_text_contents() == ["item 0"], "a word that is found brings its item"
+
+
+def test_on_a_phone_conditions_stand_one_below_the_other(show):
+    page = show(design(), width=390)
+    first, second = (page.locator("article").nth(n).bounding_box() for n in range(2))
+    assert second["y"] > first["y"] + first["height"] - 1
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [design(conditions=tuple("abcdefgh")), design(conditions=("a",)), simple_table({"0": "She saw", "1": "the mark"})],
+    ids=["many conditions", "one condition", "texts"],
+)
+def test_other_texts_stand_by_themselves(show, table):
+    page = show(table)
+    assert page.locator(".item").count() == 0
+    assert page.locator("#words article h2").count() == page.locator("article").count() > 1
+    assert page.get_by_label("All texts").count() == 1

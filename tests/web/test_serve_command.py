@@ -121,7 +121,7 @@ def test_the_command_passes_its_options_on(monkeypatch):
         "host": "0.0.0.0", "port": 8517, "names": ("lab",), "max_characters": 9, "timeout": 2.0, "waiting": 3,
     }  # fmt: skip
     assert launched == ["http://here/"]
-    assert "whoever can reach 0.0.0.0 can use this page" in done.stderr
+    assert "anyone who can reach 0.0.0.0 can use this page" in done.stderr
     assert done.stdout == "wordprob is at http://here/ (Ctrl-C stops it)\n"
 
 

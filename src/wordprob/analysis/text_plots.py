@@ -25,6 +25,8 @@ from wordprob.errors import InputError, OptionError, listing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from wordprob.tables.result import ScoredTable
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P")
 LINES = ("-", "--", "-.", ":")
@@ -157,6 +159,42 @@ def plot_text(
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     return figure
+
+
+def plot_table(table: ScoredTable, texts: Sequence[str] = (), naive: bool = False, value: str = "surprisal") -> Figure:
+    """Draw a scored table; parameters as for :meth:`wordprob.WordTable.plot`."""
+    import matplotlib.pyplot  # noqa: F401  so that a notebook knows how to show the figure
+
+    frame, metadata = table.to_pandas(), table.metadata
+    columns = columns_of(frame, metadata, value=value)
+    if columns.word not in frame.columns:  # a text on each row: its words are drawn
+        frame, columns = table.words(), PlotColumns(value=value)
+    return plot_text(
+        frame,
+        columns,
+        texts,
+        naive,
+        unit=str(metadata.get("unit", "")),
+        model="" if "model" in frame.columns else str(metadata.get("model", "")),
+    )
+
+
+def columns_of(
+    frame: pd.DataFrame,
+    metadata: Mapping[str, Any],
+    word: str | None = None,
+    value: str | None = None,
+    texts: Sequence[str] = (),
+) -> PlotColumns:
+    """Return which columns hold what: as specified, as recorded when the table was scored, or by their usual names."""
+    recorded_word = "word" if metadata.get("sum_by") else metadata.get("word_column")
+    recorded_texts = [name for name in str(metadata.get("group_by", "")).split(",") if name in frame.columns]
+    prefix = str(metadata.get("prefix") or "")
+    return PlotColumns(
+        word=word or recorded_word or f"{prefix}word",
+        value=value or "surprisal",
+        texts=list(texts) or recorded_texts or ["text_id"],
+    )
 
 
 along = plot_text

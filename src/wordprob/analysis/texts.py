@@ -23,7 +23,7 @@ def stream(
     column
         The column that holds the texts.
     limit
-        Stop after so many texts.
+        Stop after this many texts.
     keep_blank
         Yield blank texts too.
     """

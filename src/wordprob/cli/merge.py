@@ -13,7 +13,11 @@ from wordprob.tables.files import FORMATS
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Write here; the ending picks the format."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="File to write; its ending determines the format.",
 )
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format, whatever the ending.")
 @click.option(

@@ -191,7 +191,7 @@ def table_options(function: Function) -> Function:
             ),
             click.option(
                 "--encoding",
-                help="Encoding of the file, such as cp1252; by default told from its bytes, and announced.",
+                help="Encoding of the file, such as cp1252; by default detected from its bytes, and announced.",
             ),
             click.option("--sheet", help="Sheet of an Excel file that has several."),
             click.option("--text-column", help="Column with a text on each row."),

@@ -115,7 +115,9 @@ def keep_input(file: Path | None, output: Path | None, *further_outputs: Path | 
         return
     for path in written:
         if not is_stream(path) and is_same_file(path, file):
-            raise OutputError(f"{path} is the input; nothing was done. Write to another file, so that yours stays.")
+            raise OutputError(
+                f"{path} is the input; nothing was done. Choose another output file, so that your input is kept."
+            )
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ def write_figure(path: Path, figure: Figure) -> None:
     n_missing = sum("missing from font" in str(warning.message) for warning in caught)
     if n_missing:
         letters = f"{counted(n_missing, 'letter')} {'has' if n_missing == 1 else 'have'}"
-        warn([f"{letters} no form in the fonts installed here; a font such as Noto Sans CJK has more"])
+        warn([f"{letters} no glyph in the installed fonts; install a font such as Noto Sans CJK"])
 
 
 def inform(line: str) -> None:
@@ -192,8 +194,8 @@ def summarise(table: WordTable, output: Path | None) -> None:
     """Print where the table went, on a terminal, and what is missing from it, everywhere."""
     texts = table.texts()
     if output is not None:
-        inform(f"{counted(len(table), 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
-    warn([*_missing_values(table.missing(), len(table)), *_texts_without_value(texts)])
+        inform(f"{counted(table.n_words, 'word')} of {counted(len(texts), 'text')} in {table.unit}: {output}")
+    warn([*_missing_values(table.missing(), table.n_words), *_texts_without_value(texts)])
     difference = texts["conservation"].abs().max()
     if difference > CONSERVATION_TOLERANCE_NATS:
         warn([f"words and tokens of a text differ by {difference:.2g} nats; please report this"])

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from wordprob.cli.output import write_figure
 from wordprob.cli.studies import check_study_packages
 from wordprob.errors import OptionError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from wordprob.analysis.text_plots import PlotColumns
 
 
 @click.command()
@@ -23,9 +18,12 @@ if TYPE_CHECKING:
 @click.option("--text", "texts", multiple=True, help="Text to draw: its id, or item=3,condition=a; may be repeated.")
 @click.option("--naive", is_flag=True, help="Draw the naive estimate as well.")
 @click.option("--condition", help="Draw means by this column, or by two (a,b), instead of single texts.")
-@click.option("--item", help="Column of the items, for within-item intervals; item if there.")
+@click.option("--item", help="Column of the items, for within-item intervals; by default item, if there is one.")
 @click.option("--combine", help="With --condition: sum of a region's words, or mean for unequal lengths. Default: sum.")
-@click.option("--region-column", help="Column of the regions, with --condition; region if there, else words by number.")
+@click.option(
+    "--region-column",
+    help="Column of the regions, with --condition; by default region, if there is one, or the words by number.",
+)
 @click.option("--value", help="Column to draw; surprisal by default.")
 @click.option("--word-column", help="Column of the words; as it was when scored.")
 @click.option("--group-by", help="Columns that tell texts apart; as they were when scored, or text_id.")
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
 def plot(table: Path, **options: Any) -> None:
     """Draw surprisal word by word, or the means of conditions region by region.
 
-    TABLE has been scored: a row for each word or region. Lines are models where there are several; words without a
-    value are gaps, marked below.
+    TABLE is a scored table with a row for each word or region. If it has several models, each has a line. Words
+    without a value are gaps, marked below.
 
     \b
     Examples:
@@ -53,7 +51,9 @@ def plot(table: Path, **options: Any) -> None:
     path = outputs.check_image(options["output"], options["force"])
     frame, metadata = read_scored(table, options["sheet"])
     shared: dict[str, Any] = {
-        "columns": _columns(frame, metadata, options),
+        "columns": text_plots.columns_of(
+            frame, metadata, options["word_column"], options["value"], _names(options["group_by"])
+        ),
         "unit": str(metadata.get("unit", "")),
         "size": (options["width"], options["height"]),
         "source": str(table),
@@ -71,15 +71,6 @@ def plot(table: Path, **options: Any) -> None:
     write_figure(path, figure)
 
 
-def _columns(frame: pd.DataFrame, metadata: dict[str, Any], options: dict[str, Any]) -> PlotColumns:
-    """Return which columns hold what: as specified, as recorded when the table was scored, or by their usual names."""
-    from wordprob.analysis.text_plots import PlotColumns
-
-    recorded_word = "word" if metadata.get("sum_by") else metadata.get("word_column")
-    recorded_texts = [name for name in str(metadata.get("group_by", "")).split(",") if name in frame.columns]
-    texts = options["group_by"].split(",") if options["group_by"] else recorded_texts
-    return PlotColumns(
-        word=options["word_column"] or recorded_word or "word",
-        value=options["value"] or "surprisal",
-        texts=texts or ["text_id"],
-    )
+def _names(listed: str | None) -> list[str]:
+    """Return the names in a list with commas."""
+    return listed.split(",") if listed else []

@@ -106,6 +106,8 @@ def score(
       wordprob score --text "She saw the mark." --words punctuation --unit nats
       wordprob score story.txt --texts blank-line -o paragraphs.tsv
       wordprob score novel.txt --whole-file --model gpt2-small -o novel.parquet
+      wordprob score stimuli.txt --max-context 10words -o short-context.tsv
+      wordprob score --text "She saw the mark." --chat-template user
       wordprob score stimuli.txt --words "regex:[\\w']+" | head
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv

@@ -85,7 +85,7 @@ def _serve(
             click.launch(address)
 
     if host not in ("127.0.0.1", "localhost", "::1"):
-        click.echo(f"wordprob: whoever can reach {host} can use this page; it asks for no password.", err=True)
+        click.echo(f"wordprob: anyone who can reach {host} can use this page; there is no password.", err=True)
     start(models, host=host, ready=ready, **options)
 
 

@@ -76,6 +76,8 @@ class Vocabulary:
         Whether the tokenizer changes the text it is given.
     start, ends
         The document-start id, and every id that ends a document.
+    opening
+        Further ids between the start and every text: the rest of what a chat template puts before a message.
     unknown
         The id for what cannot be written.
     fingerprint
@@ -97,6 +99,12 @@ class Vocabulary:
     unknown: int | None
     fingerprint: str
     tokens: tuple[str, ...] = field(repr=False, default=())
+    opening: tuple[int, ...] = ()
+
+    @property
+    def start_ids(self) -> tuple[int, ...]:
+        """What the model sees before every text: the start token, if there is one, and the opening."""
+        return self.opening if self.start is None else (self.start, *self.opening)
 
     @property
     def size(self) -> int:
@@ -190,6 +198,7 @@ def build_vocabulary(
     start: int | None,
     ends: Sequence[int],
     unknown: int | None = None,
+    opening: Sequence[int] = (),
 ) -> Vocabulary:
     """Put a tokenizer's pieces and its own answers together.
 
@@ -203,8 +212,9 @@ def build_vocabulary(
         Ids whose content is plain text whatever the convention.
     control
         Ids that stand for no text.
-    start, ends, unknown
-        The document-start id, the ids that end a document, and the id for what cannot be written.
+    start, ends, unknown, opening
+        The document-start id, the ids that end a document, the id for what cannot be written, and further ids before
+        every text.
     """
     without_text = {*control, *ends, unknown}
     ordinary = {piece for i, piece in enumerate(pieces) if i not in added and i not in without_text}
@@ -231,6 +241,7 @@ def build_vocabulary(
         unknown=unknown,
         fingerprint=fingerprint(pieces, [ids for _, ids in probed]),
         tokens=tuple(pieces),
+        opening=tuple(opening),
     )
 
 

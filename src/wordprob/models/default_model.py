@@ -29,6 +29,7 @@ from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.options import ModelOptions
 
+HAS_CHAT_TEMPLATES = True
 VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -83,7 +84,8 @@ def _make_or_repair(directory: Path, with_weights: bool) -> None:
     damage = "; ".join(damaged_files(directory, with_weights=with_weights))
     if damage:
         print(
-            f"The default model in {directory} is not as it was made ({damage}). Preparing it again…", file=sys.stderr
+            f"The default model in {directory} has changed since it was made ({damage}). Preparing it again…",
+            file=sys.stderr,
         )
         _convert(gguf_file(), directory)
 

@@ -19,9 +19,16 @@ from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path
 from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
-from wordprob.models.huggingface.tokenizer import HFTokenizer, exclude_imports_from_garbage_collection, first_line
+from wordprob.models.huggingface.tokenizer import (
+    HFTokenizer,
+    exclude_imports_from_garbage_collection,
+    first_line,
+    message_of,
+)
 from wordprob.models.huggingface.weights import check_weights, read_weights
 from wordprob.options import ModelOptions
+
+HAS_CHAT_TEMPLATES = True
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -50,7 +57,7 @@ def load(source: str, options: ModelOptions) -> HFModel:
     """Load a GGUF file; its weights are converted to the dtype of the options."""
     path = Path(source)
     network, transformers_tokenizer = read(path, options.device, options.dtype)
-    tokenizer = HFTokenizer(transformers_tokenizer, options.bos, huggingface.end_ids(network))
+    tokenizer = HFTokenizer(transformers_tokenizer, options.bos, huggingface.end_ids(network), message_of(options))
     metadata = huggingface.model_metadata(network, options.model, path.name, "", options.compile)
     return HFModel(network, tokenizer, metadata, compile=options.compile)
 
@@ -58,7 +65,7 @@ def load(source: str, options: ModelOptions) -> HFModel:
 def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
     """Load the tokenizer in a GGUF file."""
     with huggingface.quiet():
-        return HFTokenizer(read_tokenizer(Path(source)), options.bos)
+        return HFTokenizer(read_tokenizer(Path(source)), options.bos, message=message_of(options))
 
 
 def describe(source: str, _options: ModelOptions) -> dict[str, Any]:
@@ -217,7 +224,7 @@ def restore_splits(tokenizer: Any, rule: str) -> None:
     else:
         warnings.warn(
             f"this GGUF file splits text by a rule called '{rule}', which wordprob does not know; digits and "
-            "punctuation may be tokenised otherwise than in training. The model's Hugging Face directory has the rule "
-            "in full.",
+            "punctuation may be tokenised differently than in training. The model's Hugging Face directory has the "
+            "whole rule.",
             stacklevel=2,
         )

@@ -8,7 +8,8 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
 
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
 name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
-function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now.
+function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now. One whose
+models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``.
 """
 
 from __future__ import annotations
@@ -203,8 +204,15 @@ def open_model(model: str | Path | ModelOptions = DEFAULT_MODEL, **options: Any)
     chosen = _model_options(model, options)
     backend, source = _backend_of(chosen)
     opened: LanguageModel = backend.load(source, with_revision(chosen))
-    opened.metadata = {**opened.metadata, **_origin(chosen, opened.metadata)}
+    opened.metadata = {**opened.metadata, **_origin(chosen, opened.metadata), **_chat(chosen, opened.tokenizer)}
     return opened
+
+
+def _chat(options: ModelOptions, tokenizer: Tokenizer) -> dict[str, str]:
+    """Return what a table records about the chat that texts are messages of, if they are."""
+    if options.chat_template is None:
+        return {}
+    return {"chat_template": options.chat_template, "before_text": tokenizer.chat.text_before}  # type: ignore[attr-defined]
 
 
 def _origin(options: ModelOptions, metadata: Mapping[str, str]) -> dict[str, str]:
@@ -274,8 +282,9 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
     backend = import_module(BACKENDS[name])
     if with_revision(options).revision and (local_path(source) is not None or not hasattr(backend, "commit")):
         raise OptionError(
-            f"`revision` is for models on the hub, and {split_revision(options.model)[0]} is none; leave it out."
+            f"`revision` is for models on the hub, and {split_revision(options.model)[0]} is not one; leave it out."
         )
+    _check_chat(options, backend)
     return backend, source
 
 
@@ -290,3 +299,17 @@ def with_revision(options: ModelOptions) -> ModelOptions:
             "specify one of them."
         )
     return replace(options, revision=revision)
+
+
+def _check_chat(options: ModelOptions, backend: ModuleType) -> None:
+    """Raise, unless the options of a chat fit each other and the backend."""
+    if options.chat_prompt is not None and options.chat_template != "assistant":
+        raise OptionError(
+            "`chat_prompt` is what comes before the assistant's message: set `chat_template` to assistant."
+        )
+    if options.chat_template is None:
+        return
+    if options.bos is not None:
+        raise OptionError("`chat_template` and `bos` both say what comes before a text; choose one of them.")
+    if not getattr(backend, "HAS_CHAT_TEMPLATES", False):
+        raise OptionError(f"{options.model} has no chat template, so `chat_template` cannot be used; leave it out.")

@@ -43,7 +43,7 @@ class CorpusOptions(Options):
     id_column: str | None = option(
         None, "Column of the ids; by default an id is the file's name and the record's number."
     )
-    whole_file: bool = option(False, "Take each text file as one text, not one text a line.")
+    whole_file: bool = option(False, "Take each text file as one text instead of one text per line.")
     max_characters: int = option(1_000_000, "Longer texts are not scored.", minimum=1)
     shard_texts: int = option(2000, "Texts in a shard, at most.", minimum=1)
     shard_characters: int = option(250_000, "A shard with this many characters is full.", minimum=1)
@@ -185,9 +185,7 @@ class Execution(Options):
     retry_errors: bool = option(
         False, "Score shards again in which the tokeniser or the model could not score a text (problem: scoring)."
     )
-    worker_timeout: int = option(
-        600, "Replace a worker that gives no sign of work for so many seconds: it hangs.", minimum=1
-    )
+    worker_timeout: int = option(600, "Replace a worker that shows no progress for this many seconds.", minimum=1)
     ray_address: str | None = option(None, "A Ray cluster to join, for example auto; otherwise Ray starts here.")
     readers: int | None = _option_of(ScoringOptions, "readers")
 

@@ -97,10 +97,12 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
     """Return what each text comes to: from its words, and, to compare, from its tokens."""
     alignment = prepared.alignment
     text = np.arange(alignment.n_texts)
-    ends = collected.ends if prepared.settings.has_end_token else np.full(alignment.n_texts, np.nan)
-    # From the boundary before the first word that is scored to the one after the last word, and from there to the end.
+    knows_end = prepared.settings.has_end_token & prepared.is_scored_to_end
+    ends = np.where(knows_end, collected.ends, np.nan)
+    # From the boundary before the first word that is scored to the one after the last, and from there to the end.
     opening = alignment.first_boundaries + prepared.n_context_words
     closing = np.append(alignment.first_boundaries[1:], alignment.n_words + alignment.n_texts) - 1
+    closing -= np.bincount(alignment.text_of_word[prepared.beyond], minlength=alignment.n_texts)
     first_token = alignment.boundary_rows[opening] - text
     stop_token = alignment.boundary_rows[closing] - text
     words_part = segment_sums(collected.token_log_probs, first_token, stop_token)
@@ -109,7 +111,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
     with np.errstate(invalid="ignore"):  # what has no probability has no end either
         words_log_prob = words_part + log_closing - log_opening
         end = log_closing - end_part
-        token_log_prob = words_part + end_part - log_opening
+        token_log_prob = np.where(prepared.is_scored_to_end, words_part + end_part - log_opening, words_log_prob)
     asked_for = _sums_by_text(prepared, corrected, prepared.is_scored)
     with_value = _sums_by_text(prepared, np.isfinite(corrected).astype(float), prepared.is_scored).astype(np.int64)
     is_partial = _is_partial(prepared)
@@ -118,7 +120,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
         words=np.bincount(alignment.text_of_word[prepared.is_scored], minlength=alignment.n_texts),
         scored=with_value,
         surprisal=_sums_by_text(prepared, corrected, prepared.is_scored | prepared.between),
-        tokens=alignment.token_offsets[1:] - first_token,
+        tokens=np.where(prepared.is_scored_to_end, alignment.token_offsets[1:], stop_token) - first_token,
         token_log_prob=token_log_prob,
         words_log_prob=np.where((with_value == 0) & ~np.isneginf(words_log_prob), np.nan, words_log_prob),
         end=end,
@@ -139,6 +141,8 @@ def _is_partial(prepared: PreparedBatch) -> Bools:
     is_partial = np.bincount(alignment.text_of_word[prepared.between], minlength=alignment.n_texts) > 0
     if prepared.chunk.unscored is not None:
         for text, document in enumerate(prepared.chunk.documents):
+            if not prepared.is_scored_to_end[text]:
+                continue  # what comes after the last word that is scored belongs to other excerpts
             words = alignment.words_of_text(text)
             last_end = int(alignment.ends[words[-1]] - alignment.batch.text_starts[text]) if len(words) else 0
             is_partial[text] |= not all(map(is_white_space, document.text[last_end:]))
@@ -163,7 +167,7 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
     if prepared.settings.statistics:
         for word in np.flatnonzero(_begins_mid_token(prepared)).tolist():
             prepared.add_note(word, INSIDE_TOKEN)
-    if prepared.settings.start_token is None:
+    if not prepared.settings.start_ids:
         for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
             prepared.add_note(word, NO_START)
     for word in np.flatnonzero(np.isposinf(corrected)).tolist():
@@ -175,6 +179,6 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
 
 
 def _note_on_texts(settings: BatchSettings) -> str:
-    if settings.start_token is None:
+    if not settings.start_ids:
         return NO_START
     return "" if settings.has_end_token else NO_END

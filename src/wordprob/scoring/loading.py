@@ -16,6 +16,8 @@ def load(
     model: str | Path = DEFAULT_MODEL,
     *,
     bos: str | int | None = None,
+    chat_template: str | None = None,
+    chat_prompt: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     compile: bool = False,
@@ -33,6 +35,11 @@ def load(
     bos
         The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
         training.
+    chat_template
+        ``user`` or ``assistant``: texts are scored as messages of this role, inside the model's chat template. What the
+        template puts before the message is context.
+    chat_prompt
+        For ``chat_template="assistant"``: what the user says before the assistant's message.
     device
         ``auto``, ``cpu``, ``cuda`` or ``mps``.
     dtype
@@ -47,6 +54,8 @@ def load(
     options = ModelOptions(
         model=str(model),
         bos=bos,
+        chat_template=chat_template,
+        chat_prompt=chat_prompt,
         device=device,
         dtype=dtype,
         compile=compile,

@@ -95,7 +95,8 @@ def join_sections(scored: Iterable[tuple[BatchScores, Chunk]]) -> Iterator[Batch
     for scores, chunk in scored:
         batch = replace(scores, documents=chunk.source_documents or chunk.documents, goes_on=chunk.continues)
         if previous is not None:
-            closed = _close_section(previous, batch)
+            # Where contexts are limited, the boundary between two words has another value for each of them.
+            closed = _close_section(previous, batch) if chunk.n_excerpts is None else previous
             yield closed
             totals = closed.totals if totals is None else _add_totals(totals, closed.totals)
             batch = replace(batch, first=previous.first + len(previous.starts))

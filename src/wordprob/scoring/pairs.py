@@ -80,7 +80,7 @@ class Pairs:
         models: Model | Sequence[Model] = DEFAULT_MODEL,
         *,
         shape: str = "long",
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         **scoring: Any,
     ) -> ScoredTable:
         """Score both sentences of every pair with each model; parameters as for :meth:`Stimuli.score`."""
@@ -255,7 +255,7 @@ def score_pairs(
     words: str = "whitespace",
     shape: str = "long",
     prefix: str = "",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     input_format: str | None = None,
     sheet: str | None = None,
     decimal: str | None = None,

@@ -47,10 +47,15 @@ class Chunk(NamedTuple):
         For each text, the numbers of those words that only stand between others.
     context_lengths
         How many characters at the beginning of each text are context only; none by default.
+    scored_ends
+        Where in each text the last word that is scored ends; what follows only shows how that word is written. By
+        default all words after the context are scored.
     offset_origins
         Where in each text the offsets of words are counted from; its beginning by default.
     source_documents
         What the rows of the table are about, where that is not the texts themselves.
+    n_excerpts
+        How many of the texts, one after the other, are excerpts of each source document; by default one.
     continues
         Whether the only text goes on in the next chunk.
     shares_context
@@ -62,8 +67,10 @@ class Chunk(NamedTuple):
     rules: Sequence[WordDefinition] | None = None
     unscored: Sequence[Sequence[int]] | None = None
     context_lengths: Sequence[int] | None = None
+    scored_ends: Sequence[int] | None = None
     offset_origins: Sequence[int] | None = None
     source_documents: Sequence[Document] | None = None
+    n_excerpts: Sequence[int] | None = None
     continues: bool = False
     shares_context: bool = False
 
@@ -81,10 +88,10 @@ class BatchSettings:
 
     Attributes
     ----------
-    start_token
-        The start-of-text token, if there is one.
+    start_ids
+        What the model sees before every text: the start-of-text token, if there is one, or the opening of a chat.
     max_text_tokens
-        How many tokens of a text fit into the model's context, beside the start token.
+        How many tokens of a text fit into the model's context, beside those.
     has_end_token
         Whether there is a token that ends a text.
     min_context
@@ -97,7 +104,7 @@ class BatchSettings:
         How to search for every spelling of words; ``None`` if only the tokenizer's own count.
     """
 
-    start_token: int | None
+    start_ids: tuple[int, ...]
     max_text_tokens: int | None
     has_end_token: bool = True
     min_context: int | None = None
@@ -130,6 +137,8 @@ class PreparedBatch:
         By boundary: the atoms after which one would have to read on to know whether the word has ended.
     between
         ``[W]``: True for words that only stand between those that the user gave.
+    beyond
+        ``[W]``: True for words after the last one that is scored.
     branches
         Other spellings.
     windows
@@ -149,6 +158,7 @@ class PreparedBatch:
     boundary_sets: Ints
     missing: Bools
     between: Bools
+    beyond: Bools
     sets: BoundarySets
     notes: dict[int, list[str]] = field(default_factory=dict)
     undecided_atoms: dict[int, list[int]] = field(default_factory=dict)
@@ -179,13 +189,23 @@ class PreparedBatch:
     def is_scored(self) -> Bools:
         """``[W]``: True for words that are not context only and were asked for."""
         in_context = self.alignment.index_in_text < self.n_context_words[self.alignment.text_of_word]
-        scored: Bools = ~in_context & ~self.between
+        scored: Bools = ~in_context & ~self.between & ~self.beyond
         return scored
+
+    @cached_property
+    def is_scored_to_end(self) -> Bools:
+        """``[D]``: True for texts of which no words after the scored ones are left out."""
+        if self.chunk.scored_ends is None:
+            return np.ones(self.alignment.n_texts, dtype=bool)
+        lengths = [len(document.text) for document in self.chunk.documents]
+        to_end: Bools = np.array(self.chunk.scored_ends) >= np.array(lengths)
+        return to_end
 
     @cached_property
     def touches_scored(self) -> Bools:
         """``[W]``: True for words that are scored, and for those right before them."""
-        touches: Bools = self.alignment.index_in_text + 1 >= self.n_context_words[self.alignment.text_of_word]
+        reaches = self.alignment.index_in_text + 1 >= self.n_context_words[self.alignment.text_of_word]
+        touches: Bools = reaches & ~self.beyond
         return touches
 
     def text_and_row(self, boundary: int, row: int) -> tuple[int, int]:
@@ -304,10 +324,11 @@ class TextPreparer:
             chunk=chunk,
             settings=settings,
             alignment=alignment,
-            n_context_words=_context_words(batch, starts, ends, chunk.context_lengths),
+            n_context_words=context_words(batch, starts, ends, chunk.context_lengths),
             boundary_sets=np.full(alignment.n_words + alignment.n_texts, BoundarySets.NOTHING, dtype=np.int64),
             missing=np.zeros(alignment.n_words + alignment.n_texts, dtype=bool),
             between=_between(alignment, chunk.unscored),
+            beyond=_beyond(alignment, chunk.scored_ends),
             sets=self._sets,
         )
         self._note_rewritten_words(prepared, tokens)
@@ -352,7 +373,7 @@ class TextPreparer:
     def _set_marked_starts(self, prepared: PreparedBatch, begins_with_space: Bools) -> None:
         """Settle the same for a tokenizer that puts a space before every text: what comes after that space counts."""
         alignment = prepared.alignment
-        if prepared.settings.start_token is None:
+        if not prepared.settings.start_ids:
             return
         for text in np.flatnonzero(prepared.n_context_words == 0).tolist():
             space = bool(begins_with_space[text])
@@ -546,7 +567,7 @@ def _user_spans(batch: TextBatch, user_words: Sequence[Sequence[Word]]) -> tuple
     return array[:, 0] + text_starts, array[:, 1] + text_starts
 
 
-def _context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: Sequence[int] | None) -> Ints:
+def context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: Sequence[int] | None) -> Ints:
     """Return how many words come before each continuation, which must begin with a word of its own."""
     if context_lengths is None:
         return np.zeros(len(batch), dtype=np.int64)
@@ -570,3 +591,12 @@ def _between(alignment: Alignment, unscored: Sequence[Sequence[int]] | None) -> 
     for text, numbers in enumerate(unscored or ()):
         between[alignment.word_offsets[text] + np.array(numbers, dtype=np.int64)] = True
     return between
+
+
+def _beyond(alignment: Alignment, scored_ends: Sequence[int] | None) -> Bools:
+    """Return True for words after the last one that is scored."""
+    if scored_ends is None:
+        return np.zeros(alignment.n_words, dtype=bool)
+    ends = alignment.batch.text_starts[:-1] + np.array(scored_ends, dtype=np.int64)
+    beyond: Bools = alignment.starts >= ends[alignment.text_of_word]
+    return beyond

@@ -102,20 +102,20 @@ class TailScores(NamedTuple):
 
 
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
-    """Return what the model sees before a row of a text: the start token and the window's tokens.
+    """Return what the model sees before a row of a text: what comes before every text, and the window's tokens.
 
     ``room`` is for how many further tokens there must be room in the model's context.
     """
-    start_token = prepared.settings.start_token
+    start_ids = prepared.settings.start_ids
     low = window.low
     if room and prepared.settings.max_text_tokens is not None:
         low = max(low, row + room - prepared.settings.max_text_tokens)
     ids = prepared.alignment.tokens_of_text(text)[low:row]
-    if start_token is None:
+    if not start_ids:
         return ids
-    prefix = np.empty(len(ids) + 1, dtype=ids.dtype)
-    prefix[0] = start_token
-    prefix[1:] = ids
+    prefix = np.empty(len(start_ids) + len(ids), dtype=ids.dtype)
+    prefix[: len(start_ids)] = start_ids
+    prefix[len(start_ids) :] = ids
     return prefix
 
 
@@ -128,7 +128,8 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     leaving = _LeavingBranches(prepared)
     steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
     id_lists = leaving.id_lists + steps.id_lists
-    no_start = int(settings.start_token is None)  # then there is no distribution before the first token
+    n_start = len(settings.start_ids)
+    no_start = int(n_start == 0)  # then there is no distribution before the first token
     wanted: list[tuple[int, Window, int]] = []
     for text, first_needed in enumerate(prepared.first_rows_needed.tolist()):
         for window in prepared.windows[text]:
@@ -141,9 +142,10 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     firsts = np.array([first for _, _, first in wanted], dtype=np.int64)
     lows, window_firsts, lasts = np.array([window for _, window, _ in wanted], dtype=np.int64).T
 
-    # Rows of the batch: where each text begins, and row 0 of each request (whose ids begin at the window's low end).
+    # Rows of the batch: where each text begins, and row 0 of each request: its ids begin with what comes before every
+    # text, the last of which is followed by the token at the window's low end.
     text_rows = alignment.token_offsets[texts] + texts
-    origins = text_rows + lows + no_start
+    origins = text_rows + lows + 1 - n_start
     stop_rows = text_rows + lasts + 1
     reaches_end = stop_rows - 1 == alignment.token_offsets[texts + 1] + texts
     boundaries = _slices_between(alignment.boundary_rows, text_rows + firsts, stop_rows)

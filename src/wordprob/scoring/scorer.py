@@ -7,6 +7,7 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ import regex
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
+from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError, UnsupportedError
@@ -33,9 +35,11 @@ from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.empty_texts import texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
+from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -54,6 +58,9 @@ if TYPE_CHECKING:
 
 CACHED_PREPARERS = 8
 """Word definitions that a scorer keeps ready."""
+
+MIN_TEXT_TOKENS = 1
+"""Tokens of a text that must fit into the model's context."""
 
 SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
@@ -132,6 +139,30 @@ class Scorer:
         self.model = model
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
+    def __repr__(self) -> str:
+        facts = [self.model.metadata.get("model", type(self.model).__name__), *self._facts()]
+        return f"<Scorer: {', '.join(facts)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the model and where it comes from."""
+        cell = '<{0} style="text-align:left">{1}</{0}>'
+        rows = "".join(
+            f"<tr>{cell.format('th', html.escape(str(name)))}{cell.format('td', html.escape(str(value)))}</tr>"
+            for name, value in self.model.metadata.items()
+            if value
+        )
+        return f"<div><code>{html.escape(repr(self))}</code><table>{rows}</table></div>"
+
+    def _facts(self) -> list[str]:
+        """Return what there is to say about the model in a few words."""
+        model = self.model
+        facts = [f"vocabulary of {model.vocab_size:,} tokens"]
+        if model.max_tokens is not None:
+            facts.append(f"context of {model.max_tokens:,}")
+        if "device" in model.metadata:
+            facts.append(f"{model.metadata.get('dtype', '')} on {model.metadata['device']}".strip())
+        return facts
+
     def score(
         self,
         texts: str | Iterable[str],
@@ -141,12 +172,13 @@ class Scorer:
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
         min_context: int | None = None,
+        max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
         spellings: str = "own",
         tolerance: float = 0.01,
         max_open: int = 128,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
@@ -170,6 +202,10 @@ class Scorer:
             Names for the texts; counted from 0 by default.
         min_context
             For texts longer than the model's context: how many tokens each word has before it, at least.
+        max_context
+            The most context that a word may have: a number of tokens (``50`` or ``"50tokens"``) or of words
+            (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
+            word. By default the context is all of the text before the word.
         extras
             Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
         estimators
@@ -183,7 +219,8 @@ class Scorer:
         max_open
             For all spellings: how many beginnings of spellings are looked into for a word, at most.
         progress
-            Called with the numbers of texts done and in all; a long text counts as several.
+            ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
+            long text counts as several.
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
@@ -193,6 +230,7 @@ class Scorer:
             boundary=boundary,
             unit=unit,
             min_context=min_context,
+            max_context=max_context,
             extras=tuple(extras),
             estimators=tuple(estimators),
             spellings=spellings,
@@ -208,10 +246,16 @@ class Scorer:
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
-        chunks = self._chunks(to_score, choice.of_texts(chosen), settings, chunk_characters)
-        scored = self._score(choice.definition, chunks, settings, readers, progress)
-        everything = with_empty_texts(scored, documents, chosen)
-        return WordTable.build(everything, self._metadata(choice), unit, options.extras)
+        words_to_score = choice.of_texts(chosen)
+        if max_context is None:
+            chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
+        else:
+            limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
+            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
+        with progress_callback(progress) as advance:
+            scored = self._score(choice.definition, chunks, settings, readers, advance)
+            everything = with_empty_texts(scored, documents, chosen)
+            return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
 
     def score_continuations(
         self,
@@ -224,12 +268,13 @@ class Scorer:
         ids: Sequence[int | str] | None = None,
         separator: str = " ",
         min_context: int | None = None,
+        max_context: str | int | None = None,
         extras: Collection[str] = (),
         estimators: Collection[str] = (),
         spellings: str = "own",
         tolerance: float = 0.01,
         max_open: int = 128,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         readers: int | None = 0,
     ) -> WordTable:
         """Return the surprisal of each continuation's words, given the context.
@@ -247,7 +292,9 @@ class Scorer:
             As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        boundary, unit, ids, min_context, extras, estimators, spellings, tolerance, max_open, progress, readers
+        boundary, unit, ids, min_context, max_context, extras, estimators
+            As for :meth:`score`.
+        spellings, tolerance, max_open, progress, readers
             As for :meth:`score`.
 
         Examples
@@ -262,6 +309,7 @@ class Scorer:
             boundary=boundary,
             unit=unit,
             min_context=min_context,
+            max_context=max_context,
             extras=tuple(extras),
             estimators=tuple(estimators),
             spellings=spellings,
@@ -277,23 +325,15 @@ class Scorer:
         settings = self.settings(options)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in whole))
-        lengths = [len(document.text) for document in whole]
-        chunks = [
-            Chunk(
-                whole[part],
-                user_words=_part_of(choice.given, part),
-                rules=_part_of(choice.rules, part),
-                unscored=_part_of(choice.unscored, part),
-                context_lengths=begins[part],
-                offset_origins=begins[part],
-                source_documents=rest[part],
-                shares_context=True,
-            )
-            for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
-        ]
-        scored = self._score(choice.definition, chunks, settings, readers, progress)
-        metadata = {**self._metadata(choice), "context": context}
-        return WordTable.build(scored, metadata, unit, options.extras)
+        if max_context is None:
+            chunks = _chunks_of_continuations(whole, rest, begins, choice)
+        else:
+            limited = LimitedTexts(whole, rest, begins, choice, shares_context=True)
+            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
+        metadata = {**self._metadata(choice, options), "context": context}
+        with progress_callback(progress) as advance:
+            scored = self._score(choice.definition, chunks, settings, readers, advance)
+            return WordTable.build(scored, metadata, unit, options.extras)
 
     def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
         """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
@@ -317,7 +357,8 @@ class Scorer:
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
-        return join_sections(zip(scored, chunks, strict=True))
+        joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
+        return join_sections(joined)
 
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""
@@ -332,13 +373,16 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
-        start_token = self.model.tokenizer.vocabulary.start
+        start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
-        if max_tokens is not None and start_token is not None:
-            max_tokens -= 1  # the start token takes a place
+        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
+            raise InputError(
+                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
+                f"{max_tokens}; shorten `chat_prompt`."
+            )
         return BatchSettings(
-            start_token=start_token,
-            max_text_tokens=max_tokens,
+            start_ids=start_ids,
+            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
             has_end_token=bool(self.model.tokenizer.vocabulary.ends),
             min_context=options.min_context,
             statistics=required_statistics(options.extras),
@@ -371,8 +415,9 @@ class Scorer:
                 chunks.append(chunk)
         return chunks
 
-    def _metadata(self, choice: WordChoice) -> dict[str, str]:
+    def _metadata(self, choice: WordChoice, options: ScoringOptions) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
+        limit = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
@@ -380,6 +425,7 @@ class Scorer:
             "estimator": "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
+            **limit,
             "wordprob": __version__,
         }
 
@@ -406,6 +452,26 @@ def _rule_of(words: Words) -> str | WordDefinition:
     return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
 
 
+def _chunks_of_continuations(
+    whole: Sequence[Document], rest: Sequence[Document], begins: Sequence[int], choice: WordChoice
+) -> list[Chunk]:
+    """Cut continuations into chunks, each with its whole context."""
+    lengths = [len(document.text) for document in whole]
+    return [
+        Chunk(
+            whole[part],
+            user_words=_part_of(choice.given, part),
+            rules=_part_of(choice.rules, part),
+            unscored=_part_of(choice.unscored, part),
+            context_lengths=begins[part],
+            offset_origins=begins[part],
+            source_documents=rest[part],
+            shares_context=True,
+        )
+        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
+    ]
+
+
 def join_texts(context: str, continuation: str, separator: str) -> tuple[str, int]:
     """Return the whole text, and where the continuation begins in it."""
     has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
@@ -426,7 +492,7 @@ def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> l
             raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
         if not text.isascii() and SURROGATE.search(text):
             raise InputError(
-                f"text {n} has a lone surrogate, which is no character; was it decoded with surrogateescape?"
+                f"text {n} has a lone surrogate, which is not a character; was it decoded with surrogateescape?"
             )
     names = list(range(len(strings))) if ids is None else list(ids)
     if len(names) != len(strings):

@@ -16,6 +16,7 @@ from wordprob.errors import InputError, InputWarning, OptionError
 from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
+from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables import columns, formats, regions
@@ -70,7 +71,7 @@ class Stimuli(StimulusTable):
         options: ScoringOptions | None = None,
         shape: str = "long",
         load_options: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         **scoring: Any,
     ) -> ScoredTable:
         """Score the texts with each model in turn, and put the surprisals behind the rows.
@@ -86,15 +87,12 @@ class Stimuli(StimulusTable):
         load_options
             For models given by name: further arguments of :func:`wordprob.load`.
         progress
-            Called with the number of texts that are done and the number of all texts, over all models.
+            ``True`` shows a progress bar. Or a function that is called with the number of texts that are done and the
+            number of all texts, over all models.
         **scoring
             Arguments of :meth:`wordprob.Scorer.score`, which override ``options``.
         """
         models = _as_models(models)
-        if progress is not None and not callable(progress):
-            raise OptionError(
-                f"`progress` is {progress!r}; it must be a function that takes two numbers: texts done, and in all."
-            )
         arguments = scoring_arguments(options, scoring)
         labels = check_models(models)
         estimates = further_estimates(arguments.get("estimators", ()), arguments.get("spellings", "own"))
@@ -103,13 +101,14 @@ class Stimuli(StimulusTable):
         n_distinct = len(distinct_texts)
         results: dict[str, ModelColumns] = {}
         metadata: dict[str, dict[str, Any]] = {}
-        for n, (label, model) in enumerate(zip(labels, models, strict=True)):
-            shown = _offset_progress(progress, n * n_distinct, len(models) * n_distinct)
-            table = self._score_texts(model, load_options or {}, distinct_texts, progress=shown, **arguments)
-            results[label] = self._new_columns(table, number_of_text)
-            metadata[label] = table.metadata
-            columns.check_new_columns(self, list(results[label].added.columns), labels, shape)
-            gc.collect()  # the memory of a model that was opened here is free before the next one is loaded
+        with progress_callback(progress) as advance:
+            for n, (label, model) in enumerate(zip(labels, models, strict=True)):
+                shown = _offset_progress(advance, n * n_distinct, len(models) * n_distinct)
+                table = self._score_texts(model, load_options or {}, distinct_texts, progress=shown, **arguments)
+                results[label] = self._new_columns(table, number_of_text)
+                metadata[label] = table.metadata
+                columns.check_new_columns(self, list(results[label].added.columns), labels, shape)
+                gc.collect()  # the memory of a model that was opened here is free before the next one is loaded
         return self._assemble(results, metadata, shape)
 
     def _distinct_texts(self) -> tuple[list[int], list[int]]:
@@ -408,7 +407,7 @@ def score_table(
     predictors: bool = False,
     frequencies: str | None = None,
     load_options: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **scoring: Any,
 ) -> ScoredTable:
     """Score a table of stimuli: the same rows come back, with new columns behind the old ones.
@@ -465,7 +464,7 @@ def score_table(
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
-        Called with the numbers of texts done and in all.
+        ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all.
     **scoring
         Further arguments of :meth:`wordprob.Scorer.score`, for example ``min_context``.
 

@@ -158,7 +158,7 @@ def _spans(text: str, spans: Sequence[Span], where: str) -> list[Word]:
         start, end = map(int, place)  # numpy has whole numbers of its own
         if not 0 <= start < end <= len(text):
             raise InputError(
-                f"{where}: ({start}, {end}) is no stretch of it; it has {len(text)} characters, and a stretch starts "
+                f"{where}: ({start}, {end}) is not a span of it; it has {len(text)} characters, and a span starts "
                 "before it ends."
             )
         if start < position:

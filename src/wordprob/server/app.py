@@ -152,7 +152,7 @@ def _check_characters(body: ScoreRequest) -> None:
     try:
         body.model_dump_json()
     except ValueError:
-        raise InputError("the request has a lone surrogate, which is no character.") from None
+        raise InputError("the request has a lone surrogate, which is not a character.") from None
 
 
 def _chosen_model(name: str | None, settings: ServerSettings) -> str:

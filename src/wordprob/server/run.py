@@ -33,6 +33,8 @@ def serve(
     waiting: int = 8,
     names: Sequence[str] = (),
     bos: str | int | None = None,
+    chat_template: str | None = None,
+    chat_prompt: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     compile: bool = False,
@@ -53,13 +55,15 @@ def serve(
         The maximum number of characters in a request, the seconds that it may take, and how many requests may wait.
     names
         Further host names that the server answers to.
-    bos, device, dtype, compile, revision, trust_remote_code
+    bos, chat_template, chat_prompt, device, dtype, compile, revision, trust_remote_code
         How to open the models that are given by name, as for :func:`wordprob.load`.
     ready
         Called with the address of the page once the model is loaded.
     """
     shared = {
         "bos": bos,
+        "chat_template": chat_template,
+        "chat_prompt": chat_prompt,
         "device": device,
         "dtype": dtype,
         "compile": compile,

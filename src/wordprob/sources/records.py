@@ -97,7 +97,7 @@ def record_from_row(default_id: str, number: int, row: Mapping[str, Any], option
     if not isinstance(text, str):
         return Record(record_id, "", number, "format", _no_text(row, options.text_column))
     if _has_surrogate(text) or _has_surrogate(record_id):
-        reason = "not UTF-8, or half a surrogate pair, which is no character"
+        reason = "not UTF-8, or half a surrogate pair, which is not a character"
         return Record(default_id, "", number, "encoding", reason)
     return Record(record_id, text, number)
 

@@ -280,7 +280,7 @@ class _Search:
 
     @cached_property
     def _root(self) -> tuple[int, ...]:
-        return self._own_ids[: 1 + self._tokens_before_last_word]
+        return self._own_ids[: len(self.vocabulary.start_ids) + self._tokens_before_last_word]
 
     @cached_property
     def _log_p_root(self) -> float:
@@ -493,7 +493,7 @@ class _Search:
     def _own_ids(self) -> tuple[int, ...]:
         """The tokens of the context itself, with the start."""
         tokens = self.scorer.model.tokenizer.encode([self.context])[0]
-        return (int(self.vocabulary.start or 0), *tokens.ids.tolist())
+        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
 
 
 def _begins_character(data: bytes) -> bool:

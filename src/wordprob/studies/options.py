@@ -62,7 +62,7 @@ class WordLengthsOptions(Options):
 
     frequencies: str | None = option(None, "Another part of the corpus (text), or a file of words and counts or log p.")
     text_column: str = option("text", "Column of the texts in Parquet and JSON lines.")
-    max_texts: int | None = option(None, "Stop after so many texts.", minimum=1)
+    max_texts: int | None = option(None, "Stop after this many texts.", minimum=1)
     keep: str = option("alphabetic", "Which words count.", noun="set of words to keep", choices=("alphabetic", "all"))
     case: str = option(
         "lower", "lower: The and the are one word; or as-is.", noun="treatment of case", choices=("lower", "as-is")

@@ -33,7 +33,7 @@ TABLE_OPTIONS = ("word_column", "time_column", "group_by", "position_column", "p
 PARTICIPANT_OPTIONS = ("outliers", "skipped")
 """Options that say which of the participants' times count."""
 
-SCORING_OPTIONS = ("boundary", "min_context", "spellings", "tolerance", "max_open", "readers")
+SCORING_OPTIONS = ("boundary", "min_context", "max_context", "spellings", "tolerance", "max_open", "readers")
 """The options of scoring that this study uses: its words are those that were read, its unit is nats."""
 
 
@@ -63,7 +63,7 @@ def reading_times(
     options
         Columns, cleaning, regressions and folds.
     scoring
-        How models score: ``min_context`` and ``readers`` are used.
+        How models score: ``min_context``, ``max_context`` and ``readers`` are used.
     progress
         Called with a description, the texts scored so far and the number of texts.
     download_progress

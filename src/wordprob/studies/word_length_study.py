@@ -31,7 +31,16 @@ from wordprob.studies.scoring import (
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""
 
-SCORING_OPTIONS = ("boundary", "words", "min_context", "spellings", "tolerance", "max_open", "readers")
+SCORING_OPTIONS = (
+    "boundary",
+    "words",
+    "min_context",
+    "max_context",
+    "spellings",
+    "tolerance",
+    "max_open",
+    "readers",
+)
 """The options of scoring that this study uses."""
 
 LIST_PREFIX = "list:"
@@ -59,8 +68,8 @@ def word_lengths(
     options
         Which words count, where frequencies come from, and how intervals are computed.
     scoring
-        How models score: ``words``, ``min_context`` and ``readers`` are used. ``words="list:FILE"`` gives the words
-        themselves: one a line, a blank line between texts.
+        How models score: ``words``, ``min_context``, ``max_context`` and ``readers`` are used. ``words="list:FILE"``
+        gives the words themselves: one a line, a blank line between texts.
     progress
         Called with a description, the texts scored so far and the number of texts of the batch.
     named_options

@@ -366,7 +366,7 @@ def _string(sheet: Sheet, row: int, column: str, value: Any, blank: str | None) 
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise InputError(
-        f"{sheet.place(row)}: column '{column}' holds {value!r}, which is no text. Store the column as text, written "
+        f"{sheet.place(row)}: column '{column}' holds {value!r}, which is not text. Store the column as text, written "
         "as people read it."
     )
 

@@ -6,17 +6,19 @@ One row is one word. ``surprisal = surprisal_naive + after - before`` on every r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wordprob.errors import InputError, counted
+from wordprob.errors import InputError, UnknownColumnError, UnsupportedError, counted, missing_columns
 from wordprob.tables import formats
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.files import check_output, format_of, has_sidecar, write_whole
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.jsonlines import records
+from wordprob.tables.formats.parquet import arrow_table
 from wordprob.tables.frames import build_frames, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
@@ -24,8 +26,14 @@ from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, un
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+    from wordprob.render.notebook import Report
 
 __all__ = ["ScoredTable", "WordTable", "records"]
+
+ROWS_AT_ONCE = 1024
+"""Rows that are made into Python objects at a time when a table is iterated over."""
 
 
 class WordTable:
@@ -102,14 +110,56 @@ class WordTable:
         """The format that the table is printed in: that of the user's file if it is plain text, otherwise TSV."""
         return self.format if self.format in formats.TEXT_FORMATS else "tsv"
 
-    def __len__(self) -> int:
-        """Return the number of words that were scored."""
+    @property
+    def n_words(self) -> int:
+        """The number of words that were scored."""
         return len(self._words)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        frame = self._words if self._extended is None else self._extended.frame()
+        return [str(name) for name in frame.columns]
+
+    def __len__(self) -> int:
+        """Return the number of rows: of words, or of a user's table."""
+        return self.n_words if self._extended is None else len(self._extended)
+
+    def __getitem__(self, name: str | Sequence[str]) -> Any:
+        """Return a column as a pandas Series, or several as a data frame.
+
+        Parameters
+        ----------
+        name
+            The name of a column, or a list of names.
+        """
+        frame = self.to_pandas()
+        wanted = name if isinstance(name, list | tuple) else [name]
+        missing = missing_columns("the table", [str(column) for column in wanted], frame.columns)
+        if missing:
+            raise UnknownColumnError(missing)
+        return frame[list(wanted) if isinstance(name, tuple) else name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if there is a column with this name."""
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows, each as a dict of column names and values; a missing number is ``None``."""
+        frame = self.to_pandas()
+        for start in range(0, len(frame), ROWS_AT_ONCE):
+            yield from records(frame.iloc[start : start + ROWS_AT_ONCE])
 
     def __repr__(self) -> str:
         rows = "" if self._extended is None else f"{counted(len(self._extended), 'row')}, "
-        size = f"{rows}{counted(len(self), 'word')} of {counted(len(self._texts), 'text')}"
-        return f"<WordTable: {size}, {self.unit}, {self.metadata.get('model')}>"
+        texts = f" of {counted(len(self._texts), 'text')}" if len(self._texts) else ""
+        model = self.metadata.get("model") or ", ".join(map(str, self.metadata.get("models") or ()))
+        facts = [f"{rows}{counted(self.n_words, 'word')}{texts}", self.unit, model]
+        return f"<WordTable: {', '.join(filter(None, facts))}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the words in colour, or the first of many, and their numbers."""
+        return str(_later("wordprob.render.notebook", "table_html")(self))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each word, or the user's rows with the new columns.
@@ -117,6 +167,81 @@ class WordTable:
         A user's data frame keeps its index. The cells of text files become numbers where nothing is lost by it.
         """
         return self._words.copy() if self._extended is None else self._extended.frame()
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a pyarrow Table, with the metadata that a Parquet file has."""
+        table = arrow_table(self.to_pandas())
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), **parquet_entry(self.metadata)})
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows by the Arrow PyCapsule protocol, so that polars, DuckDB and others take the table itself."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars data frame; polars must be installed."""
+        try:
+            polars = import_module("polars")
+        except ImportError as error:
+            raise UnsupportedError("to_polars() needs polars: pip install polars") from error
+        return polars.from_arrow(self.to_arrow())
+
+    def plot(
+        self, texts: str | int | Sequence[str | int] = (), *, naive: bool = False, value: str = "surprisal"
+    ) -> Figure:
+        """Draw surprisal word by word, a panel for each text; the extra ``study`` must be installed.
+
+        Parameters
+        ----------
+        texts
+            Which texts: an id, or ``"item=3"`` or ``"item=3,condition=a"``, or a list of them. All of a few by default.
+        naive
+            Draw the naive estimate as well.
+        value
+            The column that is drawn.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure, which a notebook shows; ``figure.savefig("text.pdf")`` writes it.
+        """
+        chosen = [texts] if isinstance(texts, str | int) else texts
+        try:
+            draw = _later("wordprob.analysis.text_plots", "plot_table")
+        except ImportError as error:
+            raise UnsupportedError(f"plot() needs {error.name}: pip install 'wordprob[study]'") from error
+        figure: Figure = draw(self, texts=[str(text) for text in chosen], naive=naive, value=value)
+        return figure
+
+    def report(self, path: str | Path | None = None, *, force: bool = False, **options: Any) -> Report:
+        """Return the report of :func:`wordprob.render.report`: an HTML page, as a string that a notebook shows.
+
+        Parameters
+        ----------
+        path
+            Also write it to this file.
+        force
+            Replace a file that exists.
+        **options
+            ``title``, ``group_by``, ``outline`` and others, as for :func:`wordprob.render.report`.
+        """
+        shown = self if self._has_a_row_for_each_word else WordTable(self._words, self._texts, self._metadata_of_words)
+        report: Report = _later("wordprob.render.notebook", "inline_report")(shown, path, force, options)
+        return report
+
+    @property
+    def _has_a_row_for_each_word(self) -> bool:
+        """Whether the rows are words or regions, and not whole texts."""
+        if self._extended is None:
+            return True
+        prefix = str(self.metadata.get("prefix") or "")
+        words = (self.metadata.get("word_column"), f"{prefix}word")
+        return f"{prefix}surprisal" in self.columns and any(name in self.columns for name in words)
+
+    @property
+    def _metadata_of_words(self) -> dict[str, Any]:
+        """The metadata without what says how the user's rows are laid out."""
+        layout = ("prefix", "group_by", "word_column", "text_column", "space_after", "sum_by")
+        return {name: value for name, value in self.metadata.items() if name not in layout}
 
     def words(self) -> pd.DataFrame:
         """Return a row for each word that was scored, whatever the rows of the user's table are."""
@@ -217,6 +342,11 @@ class WordTable:
 
 ScoredTable = WordTable
 """The same class; the name for a user's table with new columns."""
+
+
+def _later(module: str, name: str) -> Any:
+    """Return a function of a room above this one; it is imported when it is needed."""
+    return getattr(import_module(module), name)
 
 
 def _read_words(path: Path, format: str) -> tuple[pd.DataFrame, dict[str, Any]]:

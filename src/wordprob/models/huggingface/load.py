@@ -17,12 +17,15 @@ from wordprob.models.huggingface.tokenizer import (
     HFTokenizer,
     exclude_imports_from_garbage_collection,
     first_line,
+    message_of,
     read_tokenizer,
 )
 from wordprob.models.huggingface.weights import check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10
+
+HAS_CHAT_TEMPLATES = True
 
 MASKED_MODEL_TYPES = (
     "albert",
@@ -48,7 +51,12 @@ def load(source: str, options: ModelOptions) -> HFModel:
     with cache_alone_if_out_of_reach(source), quiet():
         network = load_network(source, options, device)
         tokenizer = read_tokenizer(
-            source, options.bos, end_ids(network), options.revision, trust_remote_code=options.trust_remote_code
+            source,
+            options.bos,
+            end_ids(network),
+            options.revision,
+            trust_remote_code=options.trust_remote_code,
+            message=message_of(options),
         )
     directory = Path(source)
     origin = directory.name if directory.is_dir() else source
@@ -68,6 +76,7 @@ def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
             end_ids_in_files(Path(source)),
             options.revision,
             trust_remote_code=options.trust_remote_code,
+            message=message_of(options),
         )
 
 

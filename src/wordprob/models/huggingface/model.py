@@ -196,8 +196,7 @@ class HFModel:
         import torch
 
         vocabulary = self.tokenizer.vocabulary
-        start = [] if vocabulary.start is None else [vocabulary.start]
-        ids = np.array([*start, *self.tokenizer.encode([PROBE_TEXT])[0].ids.tolist()])
+        ids = np.array([*vocabulary.start_ids, *self.tokenizer.encode([PROBE_TEXT])[0].ids.tolist()])
         ids = ids[: self.max_tokens]
         if not len(ids):
             return

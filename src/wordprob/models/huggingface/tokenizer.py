@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.errors import ModelError, OptionError
 from wordprob.models.huggingface import chunked_tokenization as chunking
+from wordprob.models.huggingface.chat import ChatFrame, Message, chat_frame
+from wordprob.options import ModelOptions
 
 DOCUMENT_STARTS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
 """Tokens that are put before a document in training data, where they exist."""
@@ -43,9 +45,13 @@ class HFTokenizer:
         document in training.
     ends
         Further ids that end a document (from the model's configuration).
+    message
+        The message of a chat that texts are, if they are one.
 
     Attributes
     ----------
+    chat
+        What the chat template puts around a message; ``None`` where texts are not messages.
     transformers_tokenizer
         The tokenizer that was given; ``None`` in a copy that was unpickled and does not need it.
     backend
@@ -54,16 +60,27 @@ class HFTokenizer:
 
     vocabulary: Vocabulary
 
-    def __init__(self, tokenizer: Any, bos: str | int | None = None, ends: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        bos: str | int | None = None,
+        ends: Iterable[int] = (),
+        message: Message | None = None,
+    ) -> None:
         self.transformers_tokenizer = tokenizer
         self.backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
         self._control = _control_ids(tokenizer)
-        start = self._start_id(bos)
+        self.chat: ChatFrame | None = None
+        if message is not None:
+            self.chat = chat_frame(tokenizer, message, self._control)
+        start, opening = (self._start_id(bos), ()) if self.chat is None else (self.chat.before[0], self.chat.before[1:])
         if self.backend is not None:
             self.backend.no_truncation()
             self.backend.no_padding()
             self.backend.encode_special_tokens = True  # "</s>" in a text is text, not the end of it
         end_ids = [*ends, *_end_ids(tokenizer, self._control)]
+        if self.chat is not None and self.chat.after is not None:
+            end_ids.append(self.chat.after)
         unknown = tokenizer.unk_token_id
         self.vocabulary = build_vocabulary(
             [str(token) for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))],
@@ -73,6 +90,7 @@ class HFTokenizer:
             start=start,
             ends=[i for i in dict.fromkeys(end_ids) if i < len(tokenizer)],
             unknown=None if unknown in end_ids else unknown,
+            opening=opening,
         )
         if not any(self.vocabulary.pieces):
             raise ModelError("the tokeniser has no tokens that stand for text.")
@@ -175,6 +193,7 @@ def read_tokenizer(
     revision: str | None = None,
     *,
     trust_remote_code: bool = False,
+    message: Message | None = None,
 ) -> HFTokenizer:
     """Load a tokenizer from a hub id or a directory."""
     from transformers import AutoTokenizer
@@ -186,7 +205,12 @@ def read_tokenizer(
         )
     except Exception as error:
         raise ModelError(f"no tokeniser could be loaded from {source}: {first_line(error)}") from error
-    return HFTokenizer(tokenizer, bos, ends)
+    return HFTokenizer(tokenizer, bos, ends, message)
+
+
+def message_of(options: ModelOptions) -> Message | None:
+    """Return the message of a chat that texts are, if the options say so."""
+    return None if options.chat_template is None else Message(options.chat_template, options.chat_prompt)
 
 
 @cache

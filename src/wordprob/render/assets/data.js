@@ -6,6 +6,7 @@ const wordprob = {};
 wordprob.STEPS = 33; // colours of a scale, as in colours.py
 wordprob.PAGE_WORDS = 1500; // a text with more words is divided into pages of about so many
 wordprob.PAGE_SLACK_WORDS = 300; // how far a page may go on to end where a paragraph does
+wordprob.MAX_SIDE_BY_SIDE = 6; // an item with more texts shows them one below the other
 wordprob.VIEWS = {
   corrected: "Corrected",
   naive: "Naive",
@@ -123,6 +124,38 @@ wordprob.Data = class {
       starts.push(start);
     }
     return starts;
+  }
+
+  // Which of the groups is the item, whose texts are its conditions: one called item…, or the first of two; -1 for none.
+  get itemGroup() {
+    const named = this.groups.findIndex((name) => /^item/i.test(name));
+    if (this.groups.length < 2) return -1;
+    return named >= 0 ? named : this.groups.length === 2 ? 0 : -1;
+  }
+
+  // The texts of a model as {title, texts}: the conditions of an item together, or every text by itself.
+  items(model) {
+    const texts = this.texts.get(model);
+    const alone = texts.map((text) => ({ title: this.title(text), texts: [text] }));
+    const group = this.itemGroup;
+    const values = texts.map((text) => text.id.split(" · "));
+    if (group < 0 || values.some((parts) => parts.length !== this.groups.length)) return alone;
+    const items = new Map();
+    texts.forEach((text, n) => {
+      const name = values[n][group];
+      if (!items.has(name)) items.set(name, { title: `${this.groups[group]} ${name}`, texts: [] });
+      items.get(name).texts.push(text);
+    });
+    const sizes = [...items.values()].map((item) => item.texts.length);
+    const fits = sizes.every((size) => size <= wordprob.MAX_SIDE_BY_SIDE) && sizes.some((size) => size > 1);
+    return fits ? [...items.values()] : alone;
+  }
+
+  // What tells a text from the others of its item: "condition a".
+  conditionTitle(text) {
+    const values = text.id.split(" · ");
+    const parts = this.groups.map((name, n) => (n === this.itemGroup ? null : `${name} ${values[n]}`));
+    return parts.filter(Boolean).join(" · ");
   }
 
   // A text by what tells it from others: "item 3 · condition a", or its number.

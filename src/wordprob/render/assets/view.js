@@ -12,7 +12,7 @@ wordprob.View = class {
     this.panel = new wordprob.Panel(this.data);
     const many = this.data.size / this.data.models.length > wordprob.MAX_WORDS_AT_ONCE;
     const { view = "corrected", numbers = false } = this.options;
-    this.state = { model: this.data.models[0], view, textIndex: 0, all: !many, numbers };
+    this.state = { model: this.data.models[0], view, itemIndex: 0, all: !many, numbers };
     this.layout();
     this.draw();
     wordprob.panel = this.panel;
@@ -20,6 +20,11 @@ wordprob.View = class {
 
   get texts() {
     return this.data.texts.get(this.state.model);
+  }
+
+  // What is shown at a time: a text, or the conditions of an item side by side.
+  get items() {
+    return this.data.items(this.state.model);
   }
 
   layout() {
@@ -115,7 +120,7 @@ wordprob.View = class {
 
   modelChoice() {
     const { h } = wordprob;
-    const change = (event) => this.set({ model: event.target.value, textIndex: this.sameText(event.target.value) });
+    const change = (event) => this.set({ model: event.target.value, itemIndex: this.sameItem(event.target.value) });
     return h(
       "select",
       { name: "model", "aria-label": "Model", onchange: change },
@@ -123,31 +128,32 @@ wordprob.View = class {
     );
   }
 
-  // Which text of another model has the name of the one that is shown; the first if none has.
-  sameText(model) {
-    const { id } = this.texts[this.state.textIndex];
-    const index = this.data.texts.get(model).findIndex((text) => text.id === id);
+  // Which item (or text) of another model has the name of the one that is shown; the first if none has.
+  sameItem(model) {
+    const { title } = this.items[this.state.itemIndex];
+    const index = this.data.items(model).findIndex((item) => item.title === title);
     return Math.max(index, 0);
   }
 
   textChoice() {
     const { h } = wordprob;
-    if (this.data.models.every((model) => this.data.texts.get(model).length === 1)) return null;
+    if (this.data.models.every((model) => this.data.items(model).length === 1)) return null;
+    const what = this.items.some((item) => item.texts.length > 1) ? "item" : "text";
     const step = (by, name, sign) =>
       h(
         "button",
         {
           type: "button",
           name,
-          "aria-label": `${name} text`,
-          onclick: () => this.set({ textIndex: this.state.textIndex + by }),
+          "aria-label": `${name} ${what}`,
+          onclick: () => this.set({ itemIndex: this.state.itemIndex + by }),
         },
         sign,
       );
     this.chooser = h("select", {
       name: "text",
-      "aria-label": "Text",
-      onchange: (event) => this.set({ textIndex: Number(event.target.value) }),
+      "aria-label": what === "item" ? "Item" : "Text",
+      onchange: (event) => this.set({ itemIndex: Number(event.target.value) }),
     });
     this.steps = [step(-1, "Previous", "‹"), step(1, "Next", "›")];
     return h(
@@ -165,7 +171,7 @@ wordprob.View = class {
           checked: this.state.all,
           onchange: (event) => this.set({ all: event.target.checked }),
         }),
-        "All texts",
+        `All ${what}s`,
       ),
     );
   }
@@ -207,8 +213,8 @@ wordprob.View = class {
     const before = this.state;
     this.state = { ...before, ...change };
     this.panel.close();
-    if ("textIndex" in change && this.state.all && this.state.model === before.model) this.scrollToText();
-    else if (["model", "textIndex", "all"].some((name) => name in change)) this.draw();
+    if ("itemIndex" in change && this.state.all && this.state.model === before.model) this.scrollToItem();
+    else if (["model", "itemIndex", "all"].some((name) => name in change)) this.draw();
     else this.paint();
   }
 
@@ -217,13 +223,35 @@ wordprob.View = class {
   draw() {
     const { h } = wordprob;
     if (this.drawnModel !== this.state.model) this.drawModel();
-    if (this.chooser) this.markChosenText();
-    const shown = this.state.all || this.options.compare ? this.texts : [this.texts[this.state.textIndex]];
-    this.shown = shown.map((text) => new wordprob.Words(this.data, text, this.panel, () => this.fillTable()));
-    const article = (words) =>
-      h("article", {}, h("h2", { dir: "auto" }, this.data.title(words.text)), words.pager, words.box);
+    if (this.chooser) this.markChosenItem();
+    const { items } = this;
+    const drawn = this.options.compare
+      ? this.texts.map((text) => ({ title: this.data.title(text), texts: [text] }))
+      : this.state.all
+        ? items
+        : [items[this.state.itemIndex]];
+    this.shown = [];
+    const article = (text, heading, title) => {
+      const words = new wordprob.Words(this.data, text, this.panel, () => this.fillTable());
+      this.shown.push(words);
+      return h("article", {}, h(heading, { dir: "auto" }, title), words.pager, words.box);
+    };
+    this.itemBoxes = drawn.map(({ title, texts }) =>
+      texts.length === 1 && title === this.data.title(texts[0])
+        ? article(texts[0], "h2", title)
+        : h(
+            "section",
+            { class: "item" },
+            h("h2", { dir: "auto" }, title),
+            h(
+              "div",
+              { class: "compare" },
+              texts.map((text) => article(text, "h3", this.data.conditionTitle(text))),
+            ),
+          ),
+    );
     this.words.replaceChildren();
-    for (const words of this.shown) this.words.append(article(words));
+    for (const box of this.itemBoxes) this.words.append(box);
     this.paint();
     this.fillTable();
   }
@@ -243,23 +271,23 @@ wordprob.View = class {
       sections.provenance(this.data, model),
     );
     this.chooser?.replaceChildren(
-      ...this.texts.map((text, n) =>
-        wordprob.h("option", { value: n }, `${this.data.title(text)} (${n + 1} of ${this.texts.length})`),
+      ...this.items.map(({ title }, n) =>
+        wordprob.h("option", { value: n }, `${title} (${n + 1} of ${this.items.length})`),
       ),
     );
   }
 
-  // Scroll to the chosen text when all are shown.
-  scrollToText() {
-    this.markChosenText();
-    this.shown[this.state.textIndex].box.parentNode.scrollIntoView({ block: "start" });
+  // Scroll to the chosen text or item when all are shown.
+  scrollToItem() {
+    this.markChosenItem();
+    this.itemBoxes[this.state.itemIndex].scrollIntoView({ block: "start" });
   }
 
-  markChosenText() {
-    const { textIndex } = this.state;
-    this.chooser.value = textIndex;
-    this.steps[0].disabled = textIndex === 0;
-    this.steps[1].disabled = textIndex === this.texts.length - 1;
+  markChosenItem() {
+    const { itemIndex } = this.state;
+    this.chooser.value = itemIndex;
+    this.steps[0].disabled = itemIndex === 0;
+    this.steps[1].disabled = itemIndex === this.items.length - 1;
   }
 
   // Colour the words that are drawn.
@@ -321,8 +349,8 @@ wordprob.View = class {
 
   // Show word n of a text, and select it.
   jump(text, n) {
-    const textIndex = this.texts.indexOf(text);
-    if (!this.shown.some((words) => words.text === text)) this.set({ textIndex });
+    const itemIndex = this.items.findIndex((item) => item.texts.includes(text));
+    if (!this.shown.some((words) => words.text === text)) this.set({ itemIndex });
     const words = this.shown.find((candidate) => candidate.text === text);
     words.box.focus({ preventScroll: true });
     words.turnTo(n);

@@ -120,7 +120,7 @@ class RayExecutor:
         except Exception as error:  # whatever keeps it from starting: ports, memory, a full disk
             reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
             raise ModelError(
-                f"Ray could not be started: {reason}. Look for room on the disk and in memory, or use the engine local."
+                f"Ray could not be started: {reason}. Check the free disk space and memory, or use the engine local."
             ) from error
         address = str(self._ray.util.get_node_ip_address())
         if not ipaddress.ip_address(address).is_loopback:

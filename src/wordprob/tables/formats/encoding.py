@@ -90,11 +90,11 @@ def describe_character(character: str) -> str:
     Examples
     --------
     >>> print(describe_character("é"), "|", describe_character("\ud800"), "|", describe_character("\x01"))
-    'é' | half of a surrogate pair (U+D800), which is no character, | the control character U+0001
+    'é' | half of a surrogate pair (U+D800), which is not a character, | the control character U+0001
     """
     number = f"U+{ord(character):04X}"
     if "\ud800" <= character <= "\udfff":
-        return f"half of a surrogate pair ({number}), which is no character,"
+        return f"half of a surrogate pair ({number}), which is not a character,"
     return f"'{character}'" if character.isprintable() else f"the control character {number}"
 
 
@@ -156,7 +156,7 @@ def decode(data: bytes, where: str, encoding: str | None = None) -> tuple[str, E
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise EncodingError(
-            f"{where} cannot be read as {chosen.codec}: byte {error.start}, in line {line}, is not written so. Choose "
+            f"{where} cannot be read as {chosen.codec}: byte {error.start}, in line {line}, is not valid. Choose "
             "another `encoding`, or save the file as UTF-8."
         ) from None
 
@@ -222,7 +222,7 @@ def _check_text_file(data: bytes, where: str) -> None:
     for beginning, (kind, extension) in BINARY_FILES.items():
         if data.startswith(beginning):
             advice = f" Give it the ending {extension}." if extension else " Save it as CSV or text."
-            raise EncodingError(f"{where} is no plain text: by its first bytes it is {kind}.{advice}")
+            raise EncodingError(f"{where} is not plain text: by its first bytes it is {kind}.{advice}")
 
 
 def _utf16(data: bytes, where: str) -> Encoding:
@@ -232,7 +232,7 @@ def _utf16(data: bytes, where: str) -> Encoding:
     shares = {"utf-16-be": sample[0::2].count(0) / pairs, "utf-16-le": sample[1::2].count(0) / pairs}
     codec = max(shares, key=lambda name: shares[name])
     if shares[codec] < SHARE_OF_ZEROS or min(shares.values()) > 0:
-        raise EncodingError(f"{where} has NUL bytes: it is no plain text. Save it as UTF-8 and try again.")
+        raise EncodingError(f"{where} has NUL bytes: it is not plain text. Save it as UTF-8 and try again.")
     return Encoding(codec)
 
 

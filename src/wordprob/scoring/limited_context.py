@@ -1,0 +1,321 @@
+"""A limit on the context: words are scored in excerpts of their text that begin as late as the limit says.
+
+The mass of the boundary before a word and that of the boundary after it must come from the same context, or their
+ratio is no probability. So every word whose context is cut gets an excerpt of its own. An excerpt is read like a
+continuation: words whose context is not cut share the first excerpt, which is the text itself, and a limit that no
+text reaches changes nothing.
+
+An excerpt begins with a word and goes on a little after the last word that is scored, so that this word is written as
+it is in the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.core.alignment import align
+from wordprob.core.arrays import Ints, cumulative_offsets, segment_sums
+from wordprob.core.characters import is_white_space
+from wordprob.core.context_limit import WORDS, ContextLimit
+from wordprob.core.text import Document, TextBatch, Word
+from wordprob.core.words import WordDefinition
+from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, chunk_slices
+from wordprob.scoring.prepare import Chunk, context_words
+from wordprob.scoring.word_choice import WordChoice
+from wordprob.tables.batch_scores import BatchScores, TextTotals
+
+LOOKAHEAD_CHARACTERS = 64
+"""Characters after the last word of an excerpt, at most."""
+
+
+class Excerpt(NamedTuple):
+    """A part of a text, from the first word of the context to a little after the last word that is scored.
+
+    Attributes
+    ----------
+    start, stop
+        Where it starts and ends in the text, in characters.
+    words, first_scored, stop_scored
+        All words of the text, and which of them are scored: ``words[first_scored:stop_scored]``.
+    """
+
+    start: int
+    stop: int
+    words: Sequence[Word]
+    first_scored: int
+    stop_scored: int
+
+    @property
+    def scored_start(self) -> int:
+        """Where the first word that is scored starts, counted in the excerpt; its end, if there is no such word."""
+        if self.first_scored == self.stop_scored:
+            return self.stop - self.start
+        return self.words[self.first_scored].start - self.start
+
+    @property
+    def scored_end(self) -> int:
+        """Where the last word that is scored ends, counted in the excerpt; its end, if that is the end of the text."""
+        if self.stop_scored == len(self.words):
+            return self.stop - self.start
+        return self.words[self.stop_scored - 1].end - self.start
+
+    def own_words(self) -> list[Word]:
+        """Return the words of the text that are in the excerpt, with their places in it."""
+        inside = [word for word in self.words if self.start <= word.start < self.stop]
+        cut = [Word(word.text[: self.stop - word.start], word.start, min(word.end, self.stop)) for word in inside]
+        return [Word(word.text, word.start - self.start, word.end - self.start) for word in cut]
+
+
+@dataclass(frozen=True)
+class LimitedTexts:
+    """Texts that are scored with a limit on the context.
+
+    Attributes
+    ----------
+    documents
+        The texts, with what comes before a continuation.
+    sources
+        What the rows of the table are about: the texts, or the continuations alone.
+    begins
+        Where in each text the part begins that is scored.
+    choice
+        The words of the texts.
+    shares_context
+        Whether the texts have their contexts in common.
+    """
+
+    documents: Sequence[Document]
+    sources: Sequence[Document]
+    begins: Sequence[int]
+    choice: WordChoice
+    shares_context: bool = False
+
+    def chunks(self, limit: ContextLimit, tokenizer: Tokenizer, chunk_characters: int) -> list[Chunk]:
+        """Return what is scored, in chunks of about so many characters.
+
+        A chunk has all excerpts of some texts, or some excerpts of one text that goes on in the next chunk.
+        """
+        words = self._words()
+        excerpts = _excerpts(self.documents, words, self._first_scored(words), limit, tokenizer)
+        lengths = [sum(excerpt.stop - excerpt.start for excerpt in of_text) for of_text in excerpts]
+        chunks = []
+        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters):
+            texts = range(part.start, part.stop)
+            if len(texts) > 1:
+                chunks.append(self._chunk(texts, [excerpts[text] for text in texts]))
+            else:
+                chunks += self._chunks_of_text(part.start, excerpts[part.start], chunk_characters)
+        return chunks
+
+    def _words(self) -> list[list[Word]]:
+        """Return the words of each text."""
+        if self.choice.given is not None:
+            return [list(words) for words in self.choice.given]
+        batch = TextBatch(self.documents)
+        starts, ends = self.choice.definition.spans(batch)
+        words: list[list[Word]] = [[] for _ in self.documents]
+        texts = np.searchsorted(batch.text_starts, starts, side="right") - 1
+        for text, start, end in zip(texts.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            origin = int(batch.text_starts[text])
+            words[text].append(Word(batch.text[start:end], start - origin, end - origin))
+        return words
+
+    def _first_scored(self, words: Sequence[Sequence[Word]]) -> list[int]:
+        """Return which word of each text is the first that is scored."""
+        batch = TextBatch(self.documents)
+        spans = [(word.start, word.end) for words_of_text in words for word in words_of_text]
+        origins = np.repeat(batch.text_starts[:-1], [len(words_of_text) for words_of_text in words])
+        starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T + origins
+        first: list[int] = context_words(batch, starts, ends, self.begins).tolist()
+        return first
+
+    def _chunks_of_text(self, text: int, excerpts: Sequence[Excerpt], chunk_characters: int) -> list[Chunk]:
+        """Return the chunks of one text."""
+        lengths = [excerpt.stop - excerpt.start for excerpt in excerpts]
+        parts = list(chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters))
+        chunks = [self._chunk([text], [excerpts[part]]) for part in parts]
+        return [*(chunk._replace(continues=True) for chunk in chunks[:-1]), chunks[-1]]
+
+    def _chunk(self, texts: Sequence[int], excerpts: Sequence[Sequence[Excerpt]]) -> Chunk:
+        """Return a chunk of these texts, with these excerpts of each."""
+        own = [(text, excerpt) for text, of_text in zip(texts, excerpts, strict=True) for excerpt in of_text]
+        documents = [
+            Document(self.documents[text].id, self.documents[text].text[excerpt.start : excerpt.stop])
+            for text, excerpt in own
+        ]
+        chunk = Chunk(
+            documents,
+            context_lengths=[excerpt.scored_start for _, excerpt in own],
+            scored_ends=[excerpt.scored_end for _, excerpt in own],
+            offset_origins=[self.begins[text] - excerpt.start for text, excerpt in own],
+            source_documents=[self.sources[text] for text in texts],
+            n_excerpts=[len(of_text) for of_text in excerpts],
+            shares_context=self.shares_context,
+        )
+        definition = self.choice.definition
+        if self.choice.given is None and _finds_words(definition, documents, [excerpt for _, excerpt in own]):
+            return chunk
+        return chunk._replace(
+            user_words=[excerpt.own_words() for _, excerpt in own],
+            rules=[definition if self.choice.rules is None else self.choice.rules[text] for text, _ in own],
+            unscored=[self._unscored(text, excerpt) for text, excerpt in own],
+        )
+
+    def _unscored(self, text: int, excerpt: Excerpt) -> list[int]:
+        """Return which words of an excerpt only stand between those that the user gave."""
+        if self.choice.unscored is None:
+            return []
+        before = sum(word.start < excerpt.start for word in excerpt.words)
+        inside = len(excerpt.own_words())
+        return [n - before for n in self.choice.unscored[text] if 0 <= n - before < inside]
+
+
+def _finds_words(definition: WordDefinition, documents: Sequence[Document], excerpts: Sequence[Excerpt]) -> bool:
+    """Return True if a definition finds the same words in the excerpts that it found in the whole texts."""
+    batch = TextBatch(documents)
+    starts, ends = definition.spans(batch)
+    found = set(zip(starts.tolist(), ends.tolist(), strict=True))
+    for origin, excerpt in zip(batch.text_starts.tolist(), excerpts, strict=False):
+        for word in excerpt.words[excerpt.first_scored : excerpt.stop_scored]:
+            place = origin + word.start - excerpt.start
+            if (place, place + word.end - word.start) not in found:
+                return False
+    return True
+
+
+# --- where excerpts begin ---------------------------------------------------------------------------------------------
+
+
+def _excerpts(
+    documents: Sequence[Document],
+    words: Sequence[Sequence[Word]],
+    first_scored: Sequence[int],
+    limit: ContextLimit,
+    tokenizer: Tokenizer,
+) -> list[list[Excerpt]]:
+    """Return the excerpts of each text: one for the words with their whole context, and one for each other word."""
+    if limit.unit == WORDS:
+        first_words = [np.maximum(np.arange(len(words_of_text)) - limit.count, 0) for words_of_text in words]
+    else:
+        first_words = _first_words_within(documents, words, first_scored, limit.count, tokenizer)
+    return [
+        _excerpts_of_text(document.text, words_of_text, first, first_words_of_text.tolist())
+        for document, words_of_text, first, first_words_of_text in zip(
+            documents, words, first_scored, first_words, strict=True
+        )
+    ]
+
+
+def _excerpts_of_text(text: str, words: Sequence[Word], first_scored: int, first_words: Sequence[int]) -> list[Excerpt]:
+    """Return the excerpts of a text; ``first_words`` has, for each word, the first one of its context."""
+    whole = first_scored
+    while whole < len(words) and not first_words[whole]:
+        whole += 1
+    excerpts = []
+    if whole > first_scored or whole == len(words):
+        excerpts.append(Excerpt(0, _stop(text, words, whole), words, first_scored, whole))
+    for word in range(whole, len(words)):
+        start = words[first_words[word]].start
+        excerpts.append(Excerpt(start, _stop(text, words, word + 1), words, word, word + 1))
+    return excerpts
+
+
+def _stop(text: str, words: Sequence[Word], stop_scored: int) -> int:
+    """Return where an excerpt ends whose last scored word is the one before ``stop_scored``.
+
+    It takes in one more word, and the rest up to white space, as a tokenizer may write them together.
+    """
+    if stop_scored >= len(words):
+        return len(text)
+    latest = min(words[stop_scored - 1].end + LOOKAHEAD_CHARACTERS, len(text))
+    stop = min(words[stop_scored].end, latest)
+    while stop < latest and not is_white_space(text[stop]):
+        stop += 1
+    return stop
+
+
+def _first_words_within(
+    documents: Sequence[Document],
+    words: Sequence[Sequence[Word]],
+    first_scored: Sequence[int],
+    max_tokens: int,
+    tokenizer: Tokenizer,
+) -> list[Ints]:
+    """Return, for each word, the first word from which no more than so many tokens come before it.
+
+    The tokens of the whole text are counted first. As the beginning of an excerpt may be written in another way, the
+    tokens of the excerpts are counted next, and an excerpt with too many begins one word later.
+    """
+    first_words = []
+    tokens = tokenizer.encode([document.text for document in documents])
+    for document, words_of_text, text_tokens in zip(documents, words, tokens, strict=True):
+        starts, ends = _arrays(words_of_text)
+        first_tokens = align(TextBatch([document]), starts, ends, [text_tokens]).first_tokens
+        first_words.append(np.searchsorted(first_tokens, first_tokens - max_tokens, side="left"))
+    for text, document in enumerate(documents):
+        unsure = [word for word in range(first_scored[text], len(words[text])) if first_words[text][word]]
+        while unsure:
+            unsure = [word for word in unsure if first_words[text][word] < word]
+            counts = _count_context_tokens(document.text, words[text], unsure, first_words[text], tokenizer)
+            unsure = [word for word, count in zip(unsure, counts, strict=True) if count > max_tokens]
+            first_words[text][unsure] += 1
+    return first_words
+
+
+def _count_context_tokens(
+    text: str, words: Sequence[Word], chosen: Sequence[int], first_words: Ints, tokenizer: Tokenizer
+) -> list[int]:
+    """Return how many tokens come before each of the chosen words in its excerpt."""
+    if not chosen:
+        return []
+    begins = [words[first_words[word]].start for word in chosen]
+    stops = [_stop(text, words, word + 1) for word in chosen]
+    excerpts = [Document(n, text[begin:stop]) for n, (begin, stop) in enumerate(zip(begins, stops, strict=True))]
+    batch = TextBatch(excerpts)
+    # Two words of each excerpt are enough to count: the word itself, and the one before it, whose tokens end first.
+    pairs = [words[number] for word in chosen for number in (word - 1, word)]
+    starts, ends = _arrays(pairs)
+    shift = np.repeat(batch.text_starts[:-1] - np.array(begins), 2)
+    tokens = tokenizer.encode([excerpt.text for excerpt in excerpts])
+    alignment = align(batch, starts + shift, ends + shift, tokens)
+    counts: list[int] = (alignment.first_tokens[1::2] - alignment.token_offsets[:-1]).tolist()
+    return counts
+
+
+def _arrays(words: Sequence[Word]) -> tuple[Ints, Ints]:
+    """Return where words start and end."""
+    spans = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
+    return spans[:, 0], spans[:, 1]
+
+
+# --- and together again -----------------------------------------------------------------------------------------------
+
+
+def join_excerpts(scores: BatchScores, chunk: Chunk) -> BatchScores:
+    """Return the scores of texts from those of their excerpts; other scores come back unchanged."""
+    if chunk.n_excerpts is None:
+        return scores
+    offsets = cumulative_offsets(chunk.n_excerpts)
+    firsts, stops = offsets[:-1], offsets[1:]
+    totals = scores.totals
+    joined = TextTotals(
+        words=_sums(totals.words, firsts, stops),
+        scored=_sums(totals.scored, firsts, stops),
+        surprisal=segment_sums(totals.surprisal, firsts, stops),
+        tokens=_sums(totals.tokens, firsts, stops),
+        token_log_prob=segment_sums(totals.token_log_prob, firsts, stops),
+        words_log_prob=segment_sums(totals.words_log_prob, firsts, stops),
+        end=totals.end[stops - 1],
+        is_partial=_sums(totals.is_partial.astype(np.int64), firsts, stops) > 0,
+    )
+    return replace(scores, counts=_sums(scores.counts, firsts, stops), totals=joined)
+
+
+def _sums(values: Ints, firsts: Ints, stops: Ints) -> Ints:
+    """Return the sums of whole numbers."""
+    return segment_sums(values.astype(np.float64), firsts, stops).astype(np.int64)
