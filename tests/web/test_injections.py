@@ -1,4 +1,4 @@
-"""Names and words that try to become code, in every place that a page shows them: each is shown as it is, and none runs.
+"""Names and words that try to become code, in every place that a page shows: shown as they are, and none runs.
 
 Every payload goes into every place, in a real browser. A script that runs sets ``window.injected`` or opens a dialog.
 """

@@ -71,7 +71,9 @@ def run(
     except KeyboardInterrupt:
         begun = (folder / "manifest.json").is_file()
         advice = f"finished shards are kept. Resume with: wordprob run --resume {folder}"
-        click.echo(f"wordprob: stopped; {advice if begun else 'the run had not begun, and nothing was written.'}", err=True)
+        click.echo(
+            f"wordprob: stopped; {advice if begun else 'the run had not begun, and nothing was written.'}", err=True
+        )
         sys.exit(INTERRUPTED_EXIT_CODE)
     click.echo(describe(status), err=True)
     if status.failed:

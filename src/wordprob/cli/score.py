@@ -57,7 +57,9 @@ TABLE_ONLY = (
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )
-@click.option("--start-column", help="For a stretch of a text on each row: column with its start, in characters from 0.")
+@click.option(
+    "--start-column", help="For a stretch of a text on each row: column with its start, in characters from 0."
+)
 @click.option("--end-column", help="Column with its end: the stretch is text[start:end].")
 @click.option("--offsets", is_flag=True, help="For words on rows: add where each starts and ends in its text.")
 @click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")

@@ -63,9 +63,7 @@ def _sources(scored: Sequence[int], stops: Sequence[int], first: int, last: int)
     return sources
 
 
-def _filled(
-    batch: BatchScores, documents: Sequence[Document], sources: Ints, empty: TextTotals | None
-) -> BatchScores:
+def _filled(batch: BatchScores, documents: Sequence[Document], sources: Ints, empty: TextTotals | None) -> BatchScores:
     if empty is None or len(documents) == len(batch.documents):
         return batch
     with_empty = _joined(batch.totals, empty)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.characters import is_white_space
 from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
+from wordprob.core.characters import is_white_space
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch

@@ -1,4 +1,4 @@
-"""Does a tokenizer, as transformers loads it, write texts as its own file says?
+"""Whether a tokenizer, as transformers loads it, writes texts as its own file says.
 
 transformers may rebuild steps of a fast tokenizer from its configuration, so that ``tokenizer.json`` alone would give
 other tokens. The model is scored with what transformers loads; a user should know that the two differ.
@@ -13,7 +13,14 @@ from typing import Any
 from wordprob.models.huggingface.chunked_tokenization import PROBE_TEXT
 
 FILE_NAME = "tokenizer.json"
-PROBES = ("She saw the mark.", " She saw it", "\nShe", "It's 5'2\"  (or so) …", "½ naïve ﬁne cafe\u0301 中文", PROBE_TEXT)
+PROBES = (
+    "She saw the mark.",
+    " She saw it",
+    "\nShe",
+    "It's 5'2\"  (or so) …",
+    "½ naïve ﬁne cafe\u0301 中文",
+    PROBE_TEXT,
+)
 SHOWN_CHARACTERS = 20
 
 

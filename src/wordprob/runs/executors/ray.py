@@ -177,9 +177,7 @@ class RayExecutor:
                 del remaining[shard]
                 yield ShardOutcome(shard, failure=failures.get(shard, f"its worker died {MAX_ATTEMPTS} times"))
 
-    def _round(
-        self, work: RunWork, shards: Sequence[Shard], queue_length: int, counter: Any
-    ) -> Iterator[ShardOutcome]:
+    def _round(self, work: RunWork, shards: Sequence[Shard], queue_length: int, counter: Any) -> Iterator[ShardOutcome]:
         """Send shards through Ray Data, and yield the outcomes that come back."""
         self._configure_ray_data()
         data = self._ray.data
