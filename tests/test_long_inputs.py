@@ -64,9 +64,14 @@ def test_a_long_text_without_spaces_has_the_tokens_of_its_parts(tokenizer_of):
 def test_ctrl_c_does_not_wait_for_the_thread_that_works_ahead():
     release = threading.Event()
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), BackgroundThread() as thread:
-        thread.submit(release.wait, 60)
-        raise KeyboardInterrupt
+
+    def work():
+        with BackgroundThread() as thread:
+            thread.submit(release.wait, 60)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert time.monotonic() - start < SECONDS_OF_LINEAR_WORK
     release.set()
 
@@ -74,16 +79,20 @@ def test_ctrl_c_does_not_wait_for_the_thread_that_works_ahead():
 def test_an_error_waits_for_the_thread_and_drops_what_has_not_begun():
     begun, done = threading.Event(), []
 
-    def work():
+    def first():
         begun.set()
         time.sleep(0.2)
         done.append("first")
 
-    with pytest.raises(ZeroDivisionError), BackgroundThread() as thread:
-        thread.submit(work)
-        thread.submit(done.append, "second")
-        begun.wait()
-        raise ZeroDivisionError
+    def work():
+        with BackgroundThread() as thread:
+            thread.submit(first)
+            thread.submit(done.append, "second")
+            begun.wait()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
     assert done == ["first"]
 
 

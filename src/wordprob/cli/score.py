@@ -112,7 +112,7 @@ def score(
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv
       wordprob score stimuli.csv --text-column sentence --target-column target -o targets.csv
-      wordprob score spans.csv --text-column text --start-column start --end-column end -o scored.csv
+      wordprob score examples/spans.csv --text-column text --start-column start --end-column end -o spans-scored.csv
       wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
       wordprob score reading.csv --group-by item,condition --sum-by region -o regions.csv

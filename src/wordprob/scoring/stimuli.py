@@ -19,6 +19,7 @@ from wordprob.scoring.loading import load
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
+from wordprob.scoring.word_choice import Words
 from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
@@ -113,7 +114,8 @@ class Stimuli(StimulusTable):
 
     def _distinct_texts(self) -> tuple[list[int], list[int]]:
         """Return the positions of the texts to score, each once, and for every text which of them it is."""
-        word_lists = self.layout.words or [[]] * len(self.layout.texts)
+        word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(self.layout.texts)
+        word_lists = self.layout.places or self.layout.words or word_lists
         positions: list[int] = []
         numbers: dict[tuple[str, tuple[str | Offsets, ...]], int] = {}
         number_of_text = []
@@ -130,8 +132,11 @@ class Stimuli(StimulusTable):
     ) -> WordTable:
         """Score the texts at these positions; a model that is opened here is not kept."""
         scorer = _open_scorer(model, load_options)
-        word_lists = self.layout.words
-        words = self.words if word_lists is None else [word_lists[position] for position in positions]
+        words: Words = self.words
+        if self.layout.places is not None:
+            words = [self.layout.places[position] for position in positions]
+        elif self.layout.words is not None:
+            words = [self.layout.words[position] for position in positions]
         return scorer.score([self.layout.texts[position] for position in positions], words, **scoring)
 
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:

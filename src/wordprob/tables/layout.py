@@ -43,7 +43,7 @@ class Layout:
     texts
         What is scored, in the order of the table.
     words
-        The words of each text, where the table has them, or the places where they start and end.
+        The words of each text, where the table has them.
     rows
         The positions of each text's rows.
     text_column, word_column, group_by, space_after, start_column, end_column
@@ -54,10 +54,12 @@ class Layout:
         Where these come from: a column, or marks in the texts.
     guessed
         Which of these were not specified but told by the names of columns.
+    places
+        Where the words of each text start and end, where the table has offsets instead of words.
     """
 
     texts: list[str]
-    words: list[list[str]] | list[list[Offsets]] | None
+    words: list[list[str]] | None
     rows: list[list[int]]
     text_column: str | None = None
     word_column: str | None = None
@@ -69,6 +71,7 @@ class Layout:
     guessed: tuple[str, ...] = ()
     start_column: str | None = None
     end_column: str | None = None
+    places: list[list[Offsets]] | None = None
 
     @property
     def by_word(self) -> bool:
@@ -191,12 +194,13 @@ def _spans_on_rows(
         _check_offsets(sheet, texts, list(zip(starts, ends, strict=True)), rows_of_text)
     return Layout(
         texts=[texts[rows_of_text[0]] for rows_of_text in rows],
-        words=[[(starts[row], ends[row]) for row in rows_of_text] for rows_of_text in rows],
+        words=None,
         rows=rows,
         text_column=text_column,
         group_by=groups or (),
         start_column=start_column,
         end_column=end_column,
+        places=[[(starts[row], ends[row]) for row in rows_of_text] for rows_of_text in rows],
     )
 
 

@@ -135,7 +135,8 @@ class StimulusTable:
         groups = f"by {', '.join(layout.group_by)}" if layout.group_by else "in all"
         words = f"{counted(len(self.sheet), 'word')} in '{layout.word_column}'"
         if layout.by_offsets:
-            words = f"{counted(len(self.sheet), 'stretch', 'stretches')} by '{layout.start_column}' and '{layout.end_column}'"
+            stretches = counted(len(self.sheet), "stretch", "stretches")
+            words = f"{stretches} by '{layout.start_column}' and '{layout.end_column}'"
         return f"{self.sheet.name}: {words}, {texts} {groups}, {spacing}"
 
     def guesses(self) -> str:

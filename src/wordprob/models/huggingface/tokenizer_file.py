@@ -1,4 +1,4 @@
-"""Does a tokenizer, as transformers loads it, write texts as its own file says?
+"""Whether a tokenizer, as transformers loads it, writes texts as its own file says.
 
 transformers may rebuild steps of a fast tokenizer from its configuration, so that ``tokenizer.json`` alone would give
 other tokens. The model is scored with what transformers loads; a user should know that the two differ.
