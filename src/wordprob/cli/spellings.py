@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wordprob.scoring.word_spellings import WordSpellings
 
 TABLES = {"tsv": ".tsv", "csv": ".csv"}
-NOT_USED = ("min_context", "extras", "spellings", "readers")
+NOT_USED = ("min_context", "max_context", "extras", "spellings", "readers")
 
 
 @click.command()

@@ -303,13 +303,17 @@ def join_excerpts(scores: BatchScores, chunk: Chunk) -> BatchScores:
     offsets = cumulative_offsets(chunk.n_excerpts)
     firsts, stops = offsets[:-1], offsets[1:]
     totals = scores.totals
+    scored = _sums(totals.scored, firsts, stops)
+    # An excerpt that has none of the words that were asked for adds nothing; a text that has none has no probability.
+    of_excerpts = np.where(totals.words == 0, 0.0, totals.words_log_prob)
+    words_log_prob = segment_sums(of_excerpts, firsts, stops)
     joined = TextTotals(
         words=_sums(totals.words, firsts, stops),
-        scored=_sums(totals.scored, firsts, stops),
+        scored=scored,
         surprisal=segment_sums(totals.surprisal, firsts, stops),
         tokens=_sums(totals.tokens, firsts, stops),
         token_log_prob=segment_sums(totals.token_log_prob, firsts, stops),
-        words_log_prob=segment_sums(totals.words_log_prob, firsts, stops),
+        words_log_prob=np.where(scored == 0, np.nan, words_log_prob),
         end=totals.end[stops - 1],
         is_partial=_sums(totals.is_partial.astype(np.int64), firsts, stops) > 0,
     )
