@@ -86,7 +86,7 @@ def test_open_gives_what_score_gives(model, atoms, kept):
     fitting = [r for r in requests if model.prefix_cache.fits(r)]
     window = 8 if model.metadata["model"] == "sliding" else 1000
     usable = model.metadata["model"] not in NO_CACHE
-    assert len(fitting) == usable * sum(r.first > 0 and len(r.ids) < window for r in requests)
+    assert len(fitting) == usable * sum(len(r.ids) < window for r in requests)
     if usable and window > 8:
         assert count_contexts(model) - before == (3 if kept else 2), "one for each text; the third has one request"
 

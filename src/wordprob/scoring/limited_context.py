@@ -11,6 +11,7 @@ it is in the whole text.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -66,9 +67,14 @@ class Excerpt(NamedTuple):
 
     def own_words(self) -> list[Word]:
         """Return the words of the text that are in the excerpt, with their places in it."""
-        inside = [word for word in self.words if self.start <= word.start < self.stop]
+        inside = self.words[self.n_words_before : bisect_left(self.words, self.stop, key=_start_of)]
         cut = [Word(word.text[: self.stop - word.start], word.start, min(word.end, self.stop)) for word in inside]
         return [Word(word.text, word.start - self.start, word.end - self.start) for word in cut]
+
+    @property
+    def n_words_before(self) -> int:
+        """How many words of the text come before the excerpt."""
+        return bisect_left(self.words, self.start, key=_start_of)
 
 
 @dataclass(frozen=True)
@@ -170,9 +176,13 @@ class LimitedTexts:
         """Return which words of an excerpt only stand between those that the user gave."""
         if self.choice.unscored is None:
             return []
-        before = sum(word.start < excerpt.start for word in excerpt.words)
+        before = excerpt.n_words_before
         inside = len(excerpt.own_words())
         return [n - before for n in self.choice.unscored[text] if 0 <= n - before < inside]
+
+
+def _start_of(word: Word) -> int:
+    return word.start
 
 
 def _finds_words(definition: WordDefinition, documents: Sequence[Document], excerpts: Sequence[Excerpt]) -> bool:
