@@ -29,7 +29,7 @@ from wordprob.scoring.batching import (
 )
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
-from wordprob.scoring.empty_texts import texts_to_score, with_empty_texts
+from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
@@ -164,7 +164,8 @@ class Scorer:
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         chunks = self._chunks(to_score, choice.of_texts(chosen), settings, chunk_characters)
-        scored = self._score(choice.definition, chunks, settings, readers, progress)
+        shown = progress_over(progress, len(documents) - len(chosen))
+        scored = self._score(choice.definition, chunks, settings, readers, shown)
         everything = with_empty_texts(scored, documents, chosen)
         return WordTable.build(everything, self._metadata(choice), unit, options.extras)
 
