@@ -10,6 +10,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.core.text import Document
+from wordprob.scoring.requests import Progress
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 
@@ -22,6 +23,13 @@ def texts_to_score(documents: Sequence[Document]) -> list[int]:
     empty = [n for n, document in enumerate(documents) if not document.text]
     left_out = set(empty[1:])
     return [n for n in range(len(documents)) if n not in left_out] if left_out else list(range(len(documents)))
+
+
+def progress_over(progress: Progress | None, n_left_out: int) -> Progress | None:
+    """Return what counts the texts that were left out as done, too."""
+    if progress is None or not n_left_out:
+        return progress
+    return lambda done, in_all: progress(done + n_left_out, in_all + n_left_out)
 
 
 def with_empty_texts(

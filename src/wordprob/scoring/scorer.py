@@ -33,7 +33,7 @@ from wordprob.scoring.batching import (
 )
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.cut_off_characters import CutOffReader
-from wordprob.scoring.empty_texts import texts_to_score, with_empty_texts
+from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
@@ -253,7 +253,8 @@ class Scorer:
             limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
-            scored = self._score(choice.definition, chunks, settings, readers, advance)
+            shown = progress_over(advance, len(documents) - len(chosen))
+            scored = self._score(choice.definition, chunks, settings, readers, shown)
             everything = with_empty_texts(scored, documents, chosen)
             return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
 
