@@ -70,6 +70,7 @@ def files(folder):
         "stimuli.txt": STIMULI,
         "words.txt": "\n\n".join("\n".join(line.split()) for line in STIMULI.splitlines()) + "\n",
         "lexicon.txt": "mark\nmarker\nmarket\n",
+        "items.csv": "item,sentence_start\n1,She saw the\n2,She went to the\n",
         "folds.tsv": _folds(),
         "novel.txt": _prose(),
         "story.txt": _prose(8),

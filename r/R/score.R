@@ -65,16 +65,12 @@ wp_surprisal <- function(words, by = NULL, model = NULL, unit = NULL, column = "
 wp_next <- function(context, top = 20, words = "whitespace", model = NULL, unit = NULL, arguments = character()) {
   if (!is.character(context) || !length(context)) stop("`context` is a character vector.", call. = FALSE)
   how <- c(flags_of(top = top, words = words, model = model_or_default(model), unit = unit_or_default(unit)), arguments)
-  tables <- lapply(seq_along(context), function(n) {
-    table <- with_output(function(output) {
-      tryCatch(
-        run_command(c("next", paste0("--context=", context[n]), how, "-o", output)),
-        error = explain_missing_next
-      )
-    })
-    cbind(context = rep(context[n], nrow(table)), table, stringsAsFactors = FALSE)
+  with_output(function(output) {
+    tryCatch(
+      run_command(c("next", paste0("--context=", context), how, "-o", output)),
+      error = explain_missing_next
+    )
   })
-  do.call(rbind, tables)
 }
 
 explain_missing_next <- function(error) {

@@ -60,12 +60,10 @@ test_letters <- function() {
 }
 
 test_next <- function() {
-  result <- tryCatch(wp_next(c("She saw the", "the"), top = 2), error = conditionMessage)
-  if (is.character(result)) {
-    stopifnot(grepl("has no command `next`.*wp_install\\(upgrade = TRUE\\)", result))
-  } else {
-    stopifnot(is.data.frame(result), identical(unique(result$context), c("She saw the", "the")))
-  }
+  result <- wp_next(c("She saw the", "the"), top = 2)
+  stopifnot(identical(unique(result$context), c("She saw the", "the")))
+  stopifnot(identical(result$kind, rep(c("word", "word", "end", "rest"), 2)))
+  stopifnot(all.equal(as.numeric(tapply(result$probability, result$context_id, sum)), c(1, 1)))
 }
 
 test_without_command()

@@ -16,6 +16,7 @@ from wordprob.errors import OptionError, WordprobError, did_you_mean
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
     "candidates": ("wordprob.cli.candidates:candidates", "Compute the surprisal of many possible next words."),
+    "next": ("wordprob.cli.next:next", "List the words that could come next, with their probabilities."),
     "pairs": ("wordprob.cli.pairs:pairs", "Compare the two sentences of minimal pairs."),
     "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions, or two factors, by item."),
     "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),

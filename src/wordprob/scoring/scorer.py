@@ -54,6 +54,7 @@ from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
 
 if TYPE_CHECKING:
+    from wordprob.scoring.next_words import NextWords
     from wordprob.scoring.word_spellings import WordSpellings
 
 CACHED_PREPARERS = 8
@@ -341,6 +342,19 @@ class Scorer:
         from wordprob.scoring.word_spellings import spellings_of
 
         return spellings_of(self, context, word, words, **options)
+
+    def next_words(
+        self, context: str | Sequence[str], words: str = "whitespace", **options: Any
+    ) -> NextWords | list[NextWords]:
+        """Return the words that could come after a context, or after each of several.
+
+        See :func:`wordprob.scoring.next_words.next_words`.
+        """
+        from wordprob.scoring.next_words import next_words
+
+        if isinstance(context, str):
+            return next_words(self, context, words, **options)
+        return [next_words(self, each, words, **options) for each in context]
 
     # --- steps ---
 

@@ -1,0 +1,103 @@
+"""The words that could come next: every word and probability of the exact models, and bounds that hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import wordprob
+from wordprob.cli import cli
+from wordprob.errors import OptionError
+from wordprob.models.exact import END_OF_TEXT
+
+FAMILIES = ("bow", "bow-marked", "bow-joined", "eow", "eow-unmarked")
+CONTEXTS = ("", "She", "She saw the", "the mark", "She's")
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_word_of_the_exact_models(family, context, definition):
+    scorer = wordprob.load(f"exact:{family}")
+    truth = scorer.model.followers(context, definition)
+    found = scorer.next_words(context, definition, top=1000)
+    by_text = {each.separator + each.word: each.probability for each in found.words}
+    assert found.end == pytest.approx(truth.pop(END_OF_TEXT, 0.0), abs=1e-12)
+    assert by_text == pytest.approx(truth, abs=1e-12)
+    assert found.rest == pytest.approx(0.0, abs=1e-12)
+    assert all(each.is_certain for each in found.words)
+
+
+@pytest.mark.parametrize("top", [1, 2, 5])
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_the_most_probable_words_come_first(context, top):
+    scorer = wordprob.load("exact:bow")
+    truth = scorer.model.followers(context, "punctuation")
+    truth.pop(END_OF_TEXT, None)
+    best = sorted(truth.values(), reverse=True)[:top]
+    found = scorer.next_words(context, "punctuation", top=top)
+    assert [each.probability for each in found.words] == pytest.approx(best, abs=1e-12)
+    assert found.rest == pytest.approx(1 - sum(best) - found.end, abs=1e-12)
+
+
+def test_words_up_to_a_mass():
+    found = wordprob.load("exact:bow").next_words("She saw the", "punctuation", mass=0.7)
+    assert [each.word for each in found.words] == ["mark", "marker"]
+    assert sum(each.probability for each in found.words) >= 0.7
+
+
+@pytest.mark.parametrize("max_open", [1, 2, 4, 8, 16, 64])
+def test_what_is_called_certain_is(max_open):
+    """Of a model that leaks onto every spelling, the words are those of a search without a limit."""
+    scorer = wordprob.load("exact:leaky")
+    everything = scorer.next_words("the", top=3, max_open=4000)
+    assert all(each.is_certain for each in everything.words)
+    found = scorer.next_words("the", top=3, max_open=max_open)
+    certain = [each for each in found.words if each.is_certain]
+    assert certain == list(everything.words[: len(certain)])
+    assert found.opened <= max_open
+
+
+def test_several_contexts_and_a_table():
+    scorer = wordprob.load("exact:bow")
+    both = scorer.next_words(["She", "She saw the"], top=2)
+    assert [each.context for each in both] == ["She", "She saw the"]
+    table = both[1].to_pandas()
+    assert table["kind"].tolist() == ["word", "word", "end", "rest"]
+    assert table["probability"].sum() == pytest.approx(1.0, abs=1e-12)
+    assert table["surprisal"][0] == pytest.approx(-math.log2(table["probability"][0]))
+
+
+def test_a_real_model(load_shared):
+    scorer = load_shared("fiction-bow")
+    found = scorer.next_words("It was in the", top=5, max_open=400)
+    again = scorer.score_continuations("It was in the", [each.word for each in found.words], unit="nats").to_pandas()
+    np.testing.assert_allclose(again["surprisal"], [-math.log(each.probability) for each in found.words], atol=1e-4)
+    assert 0.0 < found.rest < 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"top": 0}, "at least 1"), ({"mass": 1.5}, "1 at most"), ({"max_open": 0}, "at least 1")]
+)
+def test_bad_options(options, message):
+    with pytest.raises(OptionError, match=message):
+        wordprob.load("exact:bow").next_words("She", **options)
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "items.csv").write_text("item,sentence_start\n1,She saw the\n2,She\n", encoding="utf-8")
+    arguments = ["next", str(tmp_path / "items.csv"), "--context-column", "sentence_start", "--model", "exact:bow"]
+    result = CliRunner().invoke(cli, [*arguments, "--top", "2", "-o", str(tmp_path / "next.csv")])
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "next.csv")
+    assert table["context_id"].tolist() == [0] * 4 + [1] * 4
+    assert table.groupby("context_id")["probability"].sum().tolist() == pytest.approx([1.0, 1.0])
+    printed = CliRunner().invoke(cli, ["next", "--context", "She saw the", "--model", "exact:bow", "--top", "1"])
+    assert "mark" in printed.output
+    assert "everything else" in printed.output
+    assert CliRunner().invoke(cli, ["next"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["next", str(tmp_path / "items.csv")]).exit_code == 2
