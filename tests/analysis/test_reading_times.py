@@ -205,7 +205,7 @@ def test_too_few_rows_for_the_parameters_are_refused(small: pd.DataFrame) -> Non
 
 
 def test_constant_predictor_is_refused(small: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match=r"say already: word_len"):
+    with pytest.raises(InputError, match=r"terms before them say: word_len"):
         analyse([Dataset("small", "m", small.assign(word_len="4"))])
 
 
