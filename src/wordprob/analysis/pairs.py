@@ -111,6 +111,6 @@ def wilson(n_right: float, n: int) -> tuple[float, float]:
 def caption(pair: Sequence[str], unit: str) -> str:
     """Return a sentence on what was compared."""
     return (
-        f"accuracy: share of pairs whose {pair[0]} is less surprising than {pair[1]}, a tie counts as half; 95 % interval "
-        f"by Wilson, as if pairs were independent; difference: mean of {pair[1]} minus {pair[0]}, in {unit}."
+        f"accuracy: share of pairs whose {pair[0]} is less surprising than {pair[1]}, a tie counts as half; 95 % "
+        f"interval by Wilson, as if pairs were independent; difference: mean of {pair[1]} minus {pair[0]}, in {unit}."
     )
