@@ -175,7 +175,7 @@ def test_texts_that_differ_from_the_words_are_refused(study: Path, frequencies: 
         ((SMALL, "--skipped", "missing"), OptionError, "`skipped` is about participants.* `participant`"),
         ((SMALL, "--position-column", "freq"), InputError, r"'freq' should count the words, but holds row 1: '"),
         ((SMALL, "--data-dir", "."), OptionError, "`data_dir` is the folder of corpora"),
-        ((SMALL, "--texts", "t.txt"), OptionError, "`texts` are for a `model`"),
+        ((SMALL, "--texts", "t.txt"), OptionError, "`texts` need a model"),
         ((SMALL, "--size", "big"), OptionError, "write it as my-model=125"),
         ((SMALL, "--folds", "nowhere.tsv"), InputError, "no such file: nowhere.tsv"),
         (("nowhere.tsv",), InputError, "no such file"),
@@ -388,10 +388,10 @@ def test_options_are_checked_in_python() -> None:
         studies.reading_times(SMALL, time_colum="rt")
     with pytest.raises(OptionError, match="specify either `tables` or `corpora`"):
         studies.reading_times()
-    with pytest.raises(OptionError, match="`words` means nothing to this study.*min_context, max_context, readers"):
+    with pytest.raises(OptionError, match="`words` does not apply to this study.*min_context, max_context, spellings, tolerance, max_open, readers"):
         studies.reading_times(SMALL, scoring=ScoringOptions(words="punctuation"))
     with pytest.raises(
-        OptionError, match="`unit` means nothing to this study.*words, min_context, max_context, readers"
+        OptionError, match="`unit` does not apply to this study.*words, min_context, max_context, spellings, tolerance, max_open, readers"
     ):
         studies.word_lengths("corpus.txt", "exact:bow", scoring=ScoringOptions(unit="nats"))
 

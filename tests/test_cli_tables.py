@@ -227,7 +227,7 @@ def test_contrast(wordprob, scored):
     assert code == 1
     assert "exists already" in err
     _, out, _ = wordprob("contrast", "scored.csv", "--where", "region=critical", "--format", "table")
-    assert "a less b (region critical), in bits, by item" in out
+    assert "a minus b (region critical), in bits, by item" in out
 
 
 def test_a_contrast_never_replaces_its_input(wordprob, scored):

@@ -148,7 +148,7 @@ def test_plot_text_by_group():
     ]  # fmt: skip
     with pytest.raises(InputError, match="no text has item = 9; 'item' holds 0; 1; 2"):
         text_plots.plot_text(words(3), columns, ["item=9"])
-    with pytest.raises(OptionError, match="names no column and value"):
+    with pytest.raises(OptionError, match="does not name a column and a value"):
         text_plots.plot_text(words(3), columns, ["item=1,odd"])
     with pytest.raises(InputError, match="16 texts to draw.*`texts`, for example 'text_id=0'"):
         text_plots.plot_text(words(8))

@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_before_a_model_is_opened(texts, tmp_path):
         studies.perplexity(tmp_path / "blank.txt", "owner/nothing")
     with pytest.raises(OptionError, match="totals need a rule"):
         studies.perplexity(texts, "owner/nothing", scoring=ScoringOptions(words="list:words.txt"))
-    with pytest.raises(OptionError, match="`unit` means nothing to this study"):
+    with pytest.raises(OptionError, match="`unit` does not apply to this study"):
         studies.perplexity(texts, "owner/nothing", scoring=ScoringOptions(unit="nats"))
 
 

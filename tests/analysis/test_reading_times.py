@@ -205,7 +205,7 @@ def test_too_few_rows_for_the_parameters_are_refused(small: pd.DataFrame) -> Non
 
 
 def test_constant_predictor_is_refused(small: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match=r"say already: word_len"):
+    with pytest.raises(InputError, match=r"terms before them say: word_len"):
         analyse([Dataset("small", "m", small.assign(word_len="4"))])
 
 
@@ -274,7 +274,7 @@ def test_same_corpus_and_model_twice_is_refused(small: pd.DataFrame) -> None:
 
 def test_folds_of_other_data_are_refused(small: pd.DataFrame) -> None:
     table = pd.DataFrame({"text_id": ["9"], "word_id": ["3"], "fold": ["1"]})
-    with pytest.raises(InputError, match=r"not for this data.*text 9 word 3"):
+    with pytest.raises(InputError, match=r"does not belong to this data.*text 9 word 3"):
         folds.look_up(small, table, "folds.tsv")
 
 

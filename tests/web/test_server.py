@@ -92,7 +92,7 @@ def test_further_columns_come_back_in_the_rows(server):
     status, answer = score(server, texts="She saw the mark", extras=list(EXTRAS), unit="nats")
     assert status == 200
     table = wordprob.load("exact:bow").score("She saw the mark", extras=list(EXTRAS), unit="nats")
-    answered = pd.DataFrame(answer["words"]).astype({"rank": "Int64"})
+    answered = pd.DataFrame(answer["words"]).astype({"rank": "Int64", "prefixes_opened": "Int64"})
     pd.testing.assert_frame_equal(answered, table.to_pandas())
     assert set(EXTRAS) <= set(answer["words"][0])
     _, _, text = send(
@@ -142,7 +142,7 @@ def test_the_description_is_openapi(server):
     _, answer = score(server, texts="the mark")
     assert set(answer["words"][0]) == set(word["required"])
     assert set(answer["texts"][0]) == set(schemas["Text"]["properties"])
-    _, answer = score(server, texts="the mark", extras=list(EXTRAS))
+    _, answer = score(server, texts="the mark", extras=list(EXTRAS), spellings="all")
     assert set(answer["words"][0]) == set(word["properties"]), "further columns are described too"
     assert schemas["ScoreRequest"]["properties"]["min_context"]["anyOf"][0]["minimum"] == 1
 

@@ -291,7 +291,7 @@ def caption(result: ContrastResult, unit: str = "") -> str:
     flips = f"all sign flips up to {EXACT_UP_TO} items, 100,000 sampled beyond"
     formula = r_formula(str(result.summary["measure"].iloc[0]), [result.condition], result.provenance["item"])
     return (
-        f"{first} less {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. Interval "
+        f"{first} minus {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. Interval "
         f"and p_t: Student's t; p_permutation: {flips}. {formula}"
     )
 

@@ -206,7 +206,7 @@ def caption(result: FactorialResult, unit: str = "") -> str:
     where = ", ".join(f"{column} {value}" for column, value in result.provenance["where"].items())
     flips = f"all sign flips up to {EXACT_UP_TO} items, 100,000 sampled beyond"
     formula = r_formula(str(result.summary["measure"].iloc[0]), result.factors, result.provenance["item"])
-    interaction = f"the effect of {second} in {result.levels[0][0]} less that in {result.levels[0][1]}"
+    interaction = f"the effect of {second} in {result.levels[0][0]} minus that in {result.levels[0][1]}"
     return (
         f"{first} and {second}{f' ({where})' if where else ''}{f', in {unit}' if unit else ''}, by item. The "
         f"interaction is {interaction}. Interval and p_t: Student's t; p_permutation: {flips}. {formula}"

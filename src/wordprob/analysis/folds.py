@@ -95,12 +95,12 @@ def look_up(frame: pd.DataFrame, table: pd.DataFrame, where: str) -> Ints:
     unknown = keys.difference(rows)
     if len(unknown):
         raise InputError(
-            f"{where} is not for this data: it names words that are not in it: "
+            f"{where} does not belong to this data: it names words that are not in it: "
             f"{listing(_word_name(key) for key in unknown)}."
         )
     values = pd.Series(numbers(table, "fold", where), index=keys).reindex(rows).fillna(0.0).to_numpy()
     if not np.all(values == np.round(values)) or np.any(values < 0):
-        raise InputError(f"{where}: folds are whole numbers from 1.")
+        raise InputError(f"{where}: folds must be whole numbers, starting at 1.")
     return values.astype(np.int64)
 
 

@@ -15,12 +15,12 @@ ACCURACY: dict[str, str] = {
     "model": "which model, where there are several",
     "measure": "the surprisals that were compared",
     "n_pairs": "pairs that have both values",
-    "n_missing": "pairs left out, as a value is missing",
+    "n_missing": "pairs left out because a value is missing",
     "n_ties": "pairs whose two values are the same; each counts as half right",
     "accuracy": "share of pairs whose first sentence is less surprising",
     "ci_low": "95 % interval of the accuracy (Wilson)",
     "ci_high": "its upper end",
-    "difference": "mean difference: surprisal of the second less that of the first",
+    "difference": "mean difference: surprisal of the second minus that of the first",
 }
 """The columns of a table of accuracies, and what each says."""
 
@@ -111,6 +111,6 @@ def wilson(n_right: float, n: int) -> tuple[float, float]:
 def caption(pair: Sequence[str], unit: str) -> str:
     """Return a sentence on what was compared."""
     return (
-        f"accuracy: share of pairs whose {pair[0]} is less surprising than {pair[1]}, a tie half; 95 % interval by "
-        f"Wilson, as if pairs were independent; difference: mean of {pair[1]} less {pair[0]}, in {unit}."
+        f"accuracy: share of pairs whose {pair[0]} is less surprising than {pair[1]}, a tie counts as half; 95 % "
+        f"interval by Wilson, as if pairs were independent; difference: mean of {pair[1]} minus {pair[0]}, in {unit}."
     )

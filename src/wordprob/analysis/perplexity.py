@@ -38,7 +38,7 @@ PERPLEXITY_COLUMNS: dict[str, str] = {
     "n_words": "their words",
     "n_characters": "their characters",
     "n_bytes": "their bytes in UTF-8",
-    "n_words_unscored": "those of their words that have no surprisal of their own, as a row of `score` would say",
+    "n_words_unscored": "words of these texts that have no surprisal of their own; `score` says why",
     "n_texts_missing": "texts that are not in the total; note says why",
     "n_words_missing": "the words of those texts",
     "log_prob": "the total, natural logarithm",

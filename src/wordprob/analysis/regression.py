@@ -50,7 +50,7 @@ def design(formula: str, frame: pd.DataFrame) -> DesignMatrix:
         with np.errstate(divide="ignore", invalid="ignore"):  # values that are not finite are reported below
             matrices = parsed.get_model_matrix(frame, na_action="raise")
     except Exception as error:  # formulaic wraps whatever the formula's own functions raise
-        raise InputError(f"the formula '{formula}' cannot be worked out on this table: {error}") from error
+        raise InputError(f"the formula '{formula}' cannot be evaluated on this table: {error}") from error
     y = np.asarray(matrices.lhs, dtype=np.float64)
     x = np.asarray(matrices.rhs, dtype=np.float64)
     terms = tuple(str(name) for name in matrices.rhs.columns)
@@ -62,7 +62,7 @@ def _check_finite(formula: str, names: Sequence[str], columns: Floats) -> None:
     not_finite = [name for name, column in zip(names, columns.T, strict=True) if not np.isfinite(column).all()]
     if not_finite:
         raise InputError(
-            f"in '{formula}', {', '.join(not_finite)} is not finite on every row; the logarithm of 0, perhaps?"
+            f"in '{formula}', {', '.join(not_finite)} is not finite on some rows; is it the logarithm of 0?"
         )
 
 
@@ -141,11 +141,13 @@ def solve(block: Floats, rows: int, terms: Sequence[str], where: str) -> LeastSq
     redundant = [term for term, own_share in zip(terms, share, strict=False) if own_share < 1e-10]
     if redundant:
         raise InputError(
-            f"{where}: some terms say what those before them say already: {', '.join(redundant)}. "
+            f"{where}: some terms repeat what the terms before them say: {', '.join(redundant)}. "
             "Leave them out of the formula, or check whether a column is constant."
         )
     if share[count] < 1e-10:
-        raise InputError(f"{where}: the regression fits its training rows exactly, so it has no variance to judge by.")
+        raise InputError(
+            f"{where}: the regression fits its training rows exactly, so there is no variance for the likelihood."
+        )
     weights: Floats = np.linalg.solve(triangle[:count, :count], triangle[:count, count]).astype(np.float64)
     return LeastSquaresFit(rows, weights, float(triangle[count, count] ** 2), triangle[:count, :count])
 

@@ -82,7 +82,7 @@ def pair(given: str) -> tuple[str, str]:
     """Return the column and the value of ``COLUMN=VALUE``."""
     column, equals, value = given.partition("=")
     if not equals:
-        raise OptionError(f"'{given}' names no column and value; write both, for example structure=active")
+        raise OptionError(f"'{given}' does not name a column and a value; write both, for example structure=active")
     return column.strip(), value.strip()
 
 

@@ -46,7 +46,9 @@ class WordLengthSettings:
 
     def __post_init__(self) -> None:
         if self.resamples < 2:
-            raise OptionError(f"{self.resamples} bootstrap samples make no interval; use at least 2, better 500.")
+            raise OptionError(
+                f"{self.resamples} bootstrap samples are too few for an interval; use at least 2, better 500."
+            )
 
 
 Settings = WordLengthSettings
@@ -83,8 +85,8 @@ class WordLengthResult(StudyResult):
         return (
             f"Correlation with word length in characters, over types: {self.provenance['words']}. Brackets: "
             f"{self.provenance['intervals']}. Zipf is −log p of the word from {self.provenance['unigrams']}; "
-            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected less naive, and all spellings less "
-            "corrected."
+            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected minus naive, and all spellings "
+            "minus corrected."
         )
 
     def files(self) -> dict[str, bytes]:
@@ -205,10 +207,12 @@ def _check_enough_types(table: pd.DataFrame, model: str) -> None:
     if len(table) < 3:
         raise InputError(
             f"{model}: {len(table)} word types are left, too few to correlate. Use more text, a smaller `min_count`, "
-            "or frequencies that have the words."
+            "or frequencies that include these words."
         )
     if table["length"].nunique() == 1:
-        raise InputError(f"{model}: all {len(table)} words are {table['length'].iloc[0]} letters long.")
+        raise InputError(
+            f"{model}: all {len(table)} words are {table['length'].iloc[0]} letters long: nothing to correlate."
+        )
 
 
 def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) -> Iterator[dict[str, object]]:

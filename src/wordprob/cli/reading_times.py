@@ -82,7 +82,9 @@ def reading_times(
           --model gpt2-small --table words.csv
     """
     if bool(tables) == bool(corpora):
-        raise click.UsageError("give TABLES or --corpus, one of them: wordprob reading-times --corpus provo -o results")
+        raise click.UsageError(
+            "give either TABLES or --corpus, for example: wordprob reading-times --corpus provo -o results"
+        )
     if output is None and table is None:
         raise click.UsageError("name a folder for the results with -o, or a file for the joined words with --table.")
     check_study_packages()

@@ -54,4 +54,4 @@ def word_lengths(
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if options.frequencies is None:
-        click.echo("note: frequencies are those of the scored words; give another part with --frequencies", err=True)
+        click.echo("note: frequencies are those of the scored words; give other text with --frequencies", err=True)

@@ -38,13 +38,11 @@ def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) ->
         raise OptionError(f"`max_open` must be at least 1, not {max_open}.")
     if not definition.local:
         raise OptionError(
-            f"the words of '{definition.name}' cannot be enumerated, as one character does not tell where they end. "
+            f"the words of '{definition.name}' cannot be enumerated: one character does not show where they end. "
             "Use whitespace or punctuation."
         )
     if vocabulary.start is None:
-        raise InputError(
-            "this model has no start-of-text token, without which nothing can be added up. Name one: `bos`."
-        )
+        raise InputError("this model has no start-of-text token, and the sum needs one. Specify one as `bos`.")
     if vocabulary.marked.any() or vocabulary.spaced.any():
         raise InputError("the tokens of this model leave out white space, so its words cannot be enumerated.")
 

@@ -22,32 +22,34 @@ class ReadingTimesOptions(Options):
 
     what: ClassVar[str] = "option of a reading-time study"
 
-    data_dir: str | Path | None = option(None, "A folder that holds the corpora; nothing is fetched.")
-    word_column: str = option("word", "Column of the words.")
-    time_column: str = option("time", "Column of the reading times.")
-    group_by: str | None = option(None, "Column that says which text a word is in; text_id if there.")
+    data_dir: str | Path | None = option(None, "Folder that has the corpora; nothing is fetched.")
+    word_column: str = option("word", "Column that has the words.")
+    time_column: str = option("time", "Column that has the reading times.")
+    group_by: str | None = option(None, "Column that says which text a word is in; text_id if it exists.")
     position_column: str | None = option(
-        None, "Column that counts the words of a text; word_id if there, else the order."
+        None, "Column that counts the words of a text; word_id if it exists, else the order."
     )
-    participant: str | None = option(None, "Column of the participants; without it, times are means already.")
-    texts: str | Path | None = option(None, "The texts as they were read, one a line, to score.")
-    outliers: float = option(3.0, "Drop times whose log is more SDs from the mean; 0 keeps all.", minimum=0)
+    participant: str | None = option(None, "Column that has the participants; without it, times must be means.")
+    texts: str | Path | None = option(None, "File of the texts as people read them, one per line, to be scored.")
+    outliers: float = option(
+        3.0, "Drop times whose log is more than this many SDs from the mean; 0 keeps all.", minimum=0
+    )
     skipped: str = option(
         "zero",
-        "A time of 0 counts as zero, or is missing.",
+        "Whether a time of 0 counts as zero or as missing.",
         noun="treatment of skipped words",
         choices=("zero", "missing"),
     )
     frequencies: str | None = option(None, "Unigrams: a file of words and counts or log p, or wordfreq:LANGUAGE.")
-    spillover: int = option(3, "Words before the current one that count.", minimum=0)
+    spillover: int = option(3, "Number of earlier words whose values are predictors too.", minimum=0)
     baseline: str | None = option(None, "Formula without surprisal; the paper's by default.")
-    predictors: str | None = option(None, "What is added to it; the paper's surprisals by default.")
+    predictors: str | None = option(None, "Terms added to the baseline; the paper's surprisals by default.")
     fold_files: Sequence[str | Path] = option(
-        (), "Files of text_id, word_id, fold, called CORPUS.tsv if several; or their folder.", flags=("--folds",)
+        (), "Files with text_id, word_id and fold, named CORPUS.tsv if several; or their folder.", flags=("--folds",)
     )
-    fold_column: str | None = option(None, "Column of the tables that holds the folds.")
-    n_folds: int = option(10, "Folds to draw where none are given.")
-    seed: int = option(42, "Seed of the folds drawn, as in R's set.seed.")
+    fold_column: str | None = option(None, "Column of the tables that has the folds.")
+    n_folds: int = option(10, "Number of folds to draw if none are given.")
+    seed: int = option(42, "Seed for drawing folds, as in R's set.seed.")
     correction: str = option("bh", "Correction for multiple tests.", noun="correction", choices=("bh", "holm", "none"))
     sizes: Sequence[str] | Mapping[str, float] = option(
         (), "NAME=MILLIONS of parameters, for the figure.", flags=("--size",)
@@ -65,10 +67,10 @@ class WordLengthsOptions(Options):
     max_texts: int | None = option(None, "Stop after this many texts.", minimum=1)
     keep: str = option("alphabetic", "Which words count.", noun="set of words to keep", choices=("alphabetic", "all"))
     case: str = option(
-        "lower", "lower: The and the are one word; or as-is.", noun="treatment of case", choices=("lower", "as-is")
+        "lower", "lower: The and the are one word; as-is: two.", noun="treatment of case", choices=("lower", "as-is")
     )
-    min_count: int = option(5, "Leave out words seen less often.", minimum=1)
-    bootstrap: int = option(500, "Bootstrap samples of word types.", minimum=2)
+    min_count: int = option(5, "Leave out words that occur fewer times than this.", minimum=1)
+    bootstrap: int = option(500, "Number of bootstrap samples of word types.", minimum=2)
     seed: int = option(42, "Seed of the bootstrap.")
     sizes: Sequence[str] | Mapping[str, float] = option(
         (), "NAME=MILLIONS of parameters, for the figure.", flags=("--size",)
@@ -82,9 +84,9 @@ class PerplexityOptions(Options):
     what: ClassVar[str] = "option of corpus totals"
 
     text_column: str = option("text", "Column of the texts, in tables.")
-    whole_file: bool = option(False, "Take each text file as one text, not one text a line.")
-    max_texts: int | None = option(None, "Stop after so many texts.", minimum=1)
-    bootstrap: int = option(1000, "Bootstrap samples of texts, for the intervals.", minimum=2)
+    whole_file: bool = option(False, "Read each text file as one text, not as one text per line.")
+    max_texts: int | None = option(None, "Stop after this many texts.", minimum=1)
+    bootstrap: int = option(1000, "Number of bootstrap samples of texts, for the intervals.", minimum=2)
     seed: int = option(42, "Seed of the bootstrap.")
 
 
@@ -113,7 +115,7 @@ def check_scoring(scoring: ScoringOptions, *used: str) -> None:
     for name in changed(scoring):
         if name not in used:
             raise OptionError(
-                f"`{name}` means nothing to this study, which has an output of its own. It takes: {', '.join(used)}."
+                f"`{name}` does not apply to this study, which writes its own output. It takes: {', '.join(used)}."
             )
 
 

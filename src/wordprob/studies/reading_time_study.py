@@ -187,7 +187,7 @@ def _check_inputs(
     if tables and options.data_dir:
         raise OptionError("`data_dir` is the folder of corpora; name the files in it as `tables`.")
     if options.texts and not models:
-        raise OptionError("`texts` are for a `model` to score; specify one.")
+        raise OptionError("`texts` need a model that scores them; specify a `model`.")
     for name in PARTICIPANT_OPTIONS:
         if tables and not options.participant and name in given:
             raise OptionError(f"`{name}` is about participants' times; specify their column as `participant`.")

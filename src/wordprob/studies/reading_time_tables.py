@@ -110,10 +110,10 @@ def _corpora_to_score(tables: Sequence[TableOfWords], options: ReadingTimesOptio
     names = [table.path.stem for table in tables]
     if len(set(names)) < len(names):
         raise InputError(
-            f"two tables have the same name: {', '.join(names)}. Rename one: the file's name is that of the corpus."
+            f"two tables have the same name: {', '.join(names)}. Rename one: a corpus is named after its file."
         )
     if options.texts and len(tables) > 1:
-        raise OptionError("`texts` goes with one table.")
+        raise OptionError("`texts` can be used with one table only.")
     corpora = []
     for path, rows, readings in tables:
         if options.texts:

@@ -138,12 +138,12 @@ def _frequencies(sources: Sequence[str], word_filter: WordFilter, options: WordL
         return _Frequencies(None, "the scored words themselves")
     chosen = options.frequencies
     if chosen in sources:
-        raise OptionError(f"{chosen} is both scored and counted; frequencies come from another part of the corpus.")
+        raise OptionError(f"{chosen} is both scored and counted; count another part of the corpus as `frequencies`.")
     if Path(chosen).suffix in (".csv", ".tsv"):
         return _Frequencies(read_costs(Path(chosen)), chosen)
     counts = count_words(texts.stream(chosen, options.text_column), word_filter)
     if not counts:
-        raise InputError(f"{chosen} holds no words that count: {word_filter.describe()}.")
+        raise InputError(f"{chosen} has none of the words that count: {word_filter.describe()}.")
     return _Frequencies(costs_of(counts), f"{chosen} ({counts.total()} words)")
 
 
