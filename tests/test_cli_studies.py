@@ -388,10 +388,14 @@ def test_options_are_checked_in_python() -> None:
         studies.reading_times(SMALL, time_colum="rt")
     with pytest.raises(OptionError, match="specify either `tables` or `corpora`"):
         studies.reading_times()
-    with pytest.raises(OptionError, match="`words` does not apply to this study.*min_context, max_context, spellings, tolerance, max_open, readers"):
+    with pytest.raises(
+        OptionError,
+        match="`words` does not apply to this study.*min_context, max_context, spellings, tolerance, max_open, readers",
+    ):
         studies.reading_times(SMALL, scoring=ScoringOptions(words="punctuation"))
     with pytest.raises(
-        OptionError, match="`unit` does not apply to this study.*words, min_context, max_context, spellings, tolerance, max_open, readers"
+        OptionError,
+        match="`unit` does not apply to this study.*words, min_context, max_context, spellings, tolerance",
     ):
         studies.word_lengths("corpus.txt", "exact:bow", scoring=ScoringOptions(unit="nats"))
 
