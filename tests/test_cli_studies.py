@@ -411,11 +411,14 @@ def test_every_option_of_models_is_accepted(command) -> None:
         assert flags.issuperset(expected)
 
 
+SPELLING_OPTIONS = ("spellings", "tolerance", "max_open")
+
+
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        (reading_times, ("boundary", "min_context", "max_context", "readers")),
-        (word_lengths, ("words", "boundary", "min_context", "max_context", "readers")),
+        (reading_times, ("boundary", "min_context", "max_context", *SPELLING_OPTIONS, "readers")),
+        (word_lengths, ("words", "boundary", "min_context", "max_context", *SPELLING_OPTIONS, "readers")),
     ],
 )
 def test_options_of_scoring_that_mean_something_are_accepted(command, names: tuple[str, ...]) -> None:
