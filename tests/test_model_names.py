@@ -106,7 +106,7 @@ def test_a_name_may_have_a_revision(monkeypatch):
 
     def load(source, options):
         opened.append((source, options.revision))
-        return SimpleNamespace(metadata={"revision": "4fae"})
+        return SimpleNamespace(metadata={"revision": "4fae"}, tokenizer=None)
 
     monkeypatch.setattr(huggingface, "load", load)
     about = [registry.open_model(name).metadata for name in ("pythia-160m@step1000", "owner/name@v2", "gpt2")]
@@ -126,7 +126,7 @@ def test_a_revision_may_be_given_twice_if_it_is_the_same():
     ("name", "message"),
     [
         ("pythia-160m@", "no revision after the @; write pythia-160m@main"),
-        ("smollm2-135m@main", "`revision` is for models on the hub, and smollm2-135m is none"),
+        ("smollm2-135m@main", "`revision` is for models on the hub, and smollm2-135m is not one"),
         ("exact:bow@main", "bow@main"),
         ("./nomodel@main", r"^no such directory: \./nomodel$"),
         ("pythia160m@main", "Did you mean pythia-160m"),
@@ -142,7 +142,7 @@ def test_a_directory_has_no_revision_but_may_have_an_at(tmp_path):
     assert resolve(tmp_path / "mine@step5") == ("hf", str(tmp_path / "mine@step5"))
     check_model(ModelOptions(str(tmp_path / "mine@step5")))
     (tmp_path / "mine").mkdir()
-    with pytest.raises(OptionError, match="`revision` is for models on the hub, and .*/mine is none; leave it out"):
+    with pytest.raises(OptionError, match="`revision` is for models on the hub, and .*/mine is not one; leave it out"):
         check_model(ModelOptions(str(tmp_path / "mine@step6")))
 
 
