@@ -188,7 +188,16 @@ def test_every_option_reaches_the_model_and_the_scorer(monkeypatch):
     loaded.load(BOW)
     loaded.load(ModelOptions(model="exact:bow"))  # the same: nothing to do
     loaded.load(ModelOptions(model="exact:bow", bos="none"))  # another way to open it: another model
-    chosen = ScoringOptions(boundary="none", unit="nats", min_context=3, max_context="9words", extras=("rank",))
+    chosen = ScoringOptions(
+        boundary="none",
+        unit="nats",
+        min_context=3,
+        max_context="9words",
+        extras=("rank",),
+        spellings="all",
+        tolerance=0.5,
+        max_open=7,
+    )
     loaded.score(ScoringJob("bow", ("x",), "punctuation", ("a",), chosen))
     assert calls == [
         BOW.to_dict(),
@@ -203,6 +212,9 @@ def test_every_option_reaches_the_model_and_the_scorer(monkeypatch):
                 "min_context": 3,
                 "max_context": "9words",
                 "extras": ("rank",),
+                "spellings": "all",
+                "tolerance": 0.5,
+                "max_open": 7,
             },
         ),
     ]
