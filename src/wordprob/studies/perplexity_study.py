@@ -73,7 +73,7 @@ def perplexity(
     >>> result = perplexity(path, models=["exact:bow", "exact:eow"])
     >>> totals = result.table.query("total == 'words'")
     >>> totals[["model", "n_words", "bits_per_word"]].round(4).values.tolist()
-    [['exact:bow', 8, 1.2362], ['exact:eow', 8, 1.2362]]
+    [['exact:bow', 8, 1.2359], ['exact:eow', 8, 1.2359]]
     """
     options = combined(PerplexityOptions, options, named_options)
     scoring = scoring or ScoringOptions()
