@@ -265,7 +265,7 @@ def test_ray_cannot_be_started(corpus, tmp_path, monkeypatch):
         raise Exception("The current node timed out during startup.\nMore about it")  # as Ray does
 
     monkeypatch.setattr(ray, "init", fail)
-    with pytest.raises(ModelError, match=r"Ray could not be started: The current node timed out during startup\. Check"):
+    with pytest.raises(ModelError, match=r"Ray could not be started: The current node timed out during startup\."):
         runs.run(corpus, tmp_path / "out", model="exact:bow", engine="ray", threads=1)
 
 

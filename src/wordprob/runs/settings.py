@@ -2,9 +2,9 @@
 
 >>> RunSettings.from_dict({"model": "exact:bow", "unit": "nats"}).scoring.unit
 'nats'
->>> RunSettings.from_dict({"shard_character": 10})
+>>> RunSettings.from_dict({"shards": 10})
 Traceback (most recent call last):
-wordprob.errors.OptionError: no setting of a run is called 'shard_character'. Did you mean shard_characters or max_characters or shard_texts?
+wordprob.errors.OptionError: no setting of a run is called 'shards'. Did you mean shard_texts or threads or words?
 """
 
 from __future__ import annotations
