@@ -105,7 +105,19 @@ class CutOffReader:
             window = window_of(prepared, text, row)
             ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
             readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary])))
-        collected.read_on[boundaries] = self._read_on(readings)
+        at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
+        collected.read_on[boundaries] = self._read_on_once(readings, at_start)
+
+    def _read_on_once(self, readings: Sequence[Reading], at_start: Sequence[bool]) -> list[float]:
+        """Return what :meth:`_read_on` does; readings at the start of texts are the same for all of them."""
+        known = self._tokens.known_starts
+        keys = [(reading.ids.tobytes(), reading.ending) for reading in readings]
+        new = [n for n, start in enumerate(at_start) if not start or keys[n] not in known]
+        masses = dict(zip(new, self._read_on([readings[n] for n in new]), strict=True))
+        for n, mass in masses.items():
+            if at_start[n]:
+                known[keys[n]] = mass
+        return [masses[n] if n in masses else known[keys[n]] for n in range(len(readings))]
 
     def _read_tails(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
         """Read on at the ends of spellings that left the text."""

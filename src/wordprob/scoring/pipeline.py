@@ -23,6 +23,7 @@ from wordprob.scoring.requests import (
     WindowRequest,
     ask_along_texts,
     ask_beyond_texts,
+    states_for,
     window_requests,
 )
 from wordprob.tables.batch_scores import BatchScores
@@ -50,13 +51,12 @@ def score_in_threads(
         for prepared, requests in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
             text_done = _count_on(progress, n_done, n_texts)
-            kept = states if prepared.chunk.shares_context else PrefixStates()  # else kept for this chunk only
+            kept = states_for(model, prepared.chunk, settings, states)
             collecting = []
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
-            tails = list(ask_beyond_texts(model, preparer.atoms, prepared))
-            searched = None if settings.search is None else kept  # else no states of whole texts are kept
-            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, searched)
+            tails = list(ask_beyond_texts(model, preparer.atoms, prepared, kept))
+            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, kept)
             sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
             unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader, sum_up))
             n_done += len(prepared.chunk.documents)

@@ -23,7 +23,7 @@ from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
 from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
-from wordprob.scoring.prepare import PreparedBatch
+from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
 
 Progress = Callable[[int, int], None]
@@ -226,6 +226,20 @@ def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_r
     return begin_here
 
 
+def states_for(
+    model: LanguageModel, chunk: Chunk, settings: BatchSettings, shared: PrefixStates | None
+) -> PrefixStates | None:
+    """Return where the model keeps the states of a chunk's texts: for the chunk alone, for all chunks, or nowhere.
+
+    What goes beyond the texts then goes on from there. A model for which that costs next to nothing has a true
+    ``keeps_states``.
+    """
+    if chunk.shares_context:
+        return shared
+    keeps = settings.search is not None or getattr(model, "keeps_states", False)
+    return PrefixStates() if keeps else None
+
+
 def ask_along_texts(
     model: LanguageModel,
     atoms: Atoms,
@@ -252,7 +266,7 @@ def ask_along_texts(
     windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
     n_done = int(np.sum(windows_left == 0))
     asked = [window.request for window in requests]
-    share = prepared.chunk.shares_context or prepared.search_plan is not None  # searches go on from the same states
+    share = prepared.chunk.shares_context or states is not None
     scored = model.open(asked, atoms, states) if share else model.score(asked, atoms)
     answers: list[Answer] = []
     n_rows = 0
@@ -275,8 +289,15 @@ def ask_along_texts(
 # --- beyond them ------------------------------------------------------------------------------------------------------
 
 
-def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch) -> Iterator[TailScores]:
-    """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end."""
+def ask_beyond_texts(
+    model: LanguageModel, atoms: Atoms, prepared: PreparedBatch, states: PrefixStates | None = None
+) -> Iterator[TailScores]:
+    """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end.
+
+    ``states`` are those of the texts, where the model keeps them.
+    """
+    if prepared.chunk.shares_context:
+        states = None  # only what the texts have in common is kept
     remaining = iter(prepared.branches.tails.items())
     while part := list(islice(remaining, TAILS_AT_ONCE)):
         requests: dict[bytes, Request] = {}
@@ -292,7 +313,7 @@ def ask_beyond_texts(model: LanguageModel, atoms: Atoms, prepared: PreparedBatch
             requests.setdefault(key, replace(request, id_lists=id_lists))
             branches_of.setdefault(key, []).append(branch)
         asked = list(requests)
-        for n, scores in model.open(list(requests.values()), atoms):
+        for n, scores in model.open(list(requests.values()), atoms, states):
             for branch in branches_of[asked[n]]:
                 yield _tail_scores(prepared, atoms, branch, scores)
 

@@ -40,7 +40,7 @@ from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
-from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts
+from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
     RemoteModel,
@@ -74,10 +74,7 @@ def score_chunk(
     states: PrefixStates | None = None,
 ) -> BatchScores:
     """Score some texts: the sequential path."""
-    if not chunk.shares_context:
-        states = None  # what other chunks keep is of no use here
-    if states is None and settings.search is not None:
-        states = PrefixStates()
+    states = states_for(model, chunk, settings, states)
     prepared, collected = collect_chunk(model, preparer, chunk, settings, states)
     sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
     return estimate_batch(prepared, collected, sums)  # the equation
@@ -91,14 +88,13 @@ def collect_chunk(
     states: PrefixStates | None,
 ) -> tuple[PreparedBatch, CollectedScores]:
     """Ask the model everything about some texts that their words need in the tokenizer's own spellings."""
-    searched = None if settings.search is None else states  # else no states of whole texts are kept
     prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
         collected.add(prepared, answers)
-    for tail in ask_beyond_texts(model, preparer.atoms, prepared):  # where other spellings leave them
+    for tail in ask_beyond_texts(model, preparer.atoms, prepared, states):  # where other spellings leave them
         collected.add_tail(tail)
-    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, searched).read(prepared, collected)
+    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, states).read(prepared, collected)
     collected.apply_spellings(prepared)
     return prepared, collected
 

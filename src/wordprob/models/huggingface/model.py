@@ -98,6 +98,11 @@ class HFModel:
         return self.forward.budget.tokens
 
     @property
+    def keeps_states(self) -> bool:
+        """Whether keeping the states of texts costs next to nothing, so that going on from them saves time."""
+        return self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
+
+    @property
     def head_weight(self) -> torch.Tensor:
         """The weights of the network's language-modelling head, ``[V, H]``."""
         weight: torch.Tensor = self.network.get_output_embeddings().weight
