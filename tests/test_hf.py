@@ -95,6 +95,7 @@ def test_values_do_not_depend_on_the_batch_with_real_weights(load_shared, name):
 def test_too_little_memory_makes_batches_smaller_and_loses_nothing(model, monkeypatch, unpadded):
     forward = model.forward
     monkeypatch.setattr(forward, "varlen", self_checks.checked_varlen_attention(forward) if unpadded else None)
+    monkeypatch.setattr(model.prefix_cache, "usable", False)  # texts are run as on a GPU, where no states are kept
     scorer, texts = Scorer(model), [text for text in TEXTS for _ in range(4)]
     expected = scorer.score(texts, unit="nats").to_pandas()
     run, sizes = forward.run_requests, []
