@@ -188,7 +188,8 @@ def test_logits_that_are_no_numbers_are_found_while_scoring(tmp_path, monkeypatc
         states = run(input_ids=input_ids, **inputs)[0]
         return [torch.where((input_ids == z)[..., None], value, states)]
 
-    monkeypatch.setattr(scorer.model.forward, "run_whole_batch", breaks_after_z)
+    for name in ("run_whole_batch", "run_trunk"):  # with and without states that are kept
+        monkeypatch.setattr(scorer.model.forward, name, breaks_after_z)
     assert scorer.score("the mark").to_pandas()["surprisal"].notna().all()
     with pytest.raises(ModelError, match=r"returned logits that are not finite .* after the tokens '.*z'\. .*float32"):
         scorer.score(["the mark", "the maze"])
