@@ -267,6 +267,15 @@ def test_tokenizers_that_rewrite_texts_have_no_values(tokenizer_of):
     assert table["note"].str.contains("rewrites this text").all()
 
 
+def test_a_text_on_a_row_says_why_it_has_no_value(leaky):
+    table = pd.DataFrame({"text": ["the mark", 'the "mark"']})
+    scored = wordprob.score_table(table, leaky, text_column="text", spellings="all").to_pandas()
+    assert scored["surprisal_all"].isna().tolist() == [False, True]
+    assert scored["note"][0] == ""
+    assert "2 of its words: " in scored["note"][1]
+    assert "rewrites this text" in scored["note"][1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

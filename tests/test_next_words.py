@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import wordprob
 from wordprob.cli import cli
-from wordprob.errors import OptionError
+from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import END_OF_TEXT
 
 FAMILIES = ("bow", "bow-marked", "bow-joined", "eow", "eow-unmarked")
@@ -86,6 +86,22 @@ def test_a_real_model(load_shared):
 def test_bad_options(options, message):
     with pytest.raises(OptionError, match=message):
         wordprob.load("exact:bow").next_words("She", **options)
+
+
+def test_contexts_after_which_nothing_can_come():
+    scorer = wordprob.load("exact:bow")
+    with pytest.raises(InputError, match="has probability zero: no word can follow it"):
+        scorer.next_words("the the")
+    with pytest.raises(InputError, match="has probability zero"):
+        wordprob.check_sum(scorer, "the the")
+    with pytest.raises(InputError, match="a word of the context 'the the mark' has no value"):
+        scorer.next_words("the the mark")
+
+
+def test_a_context_that_is_too_long(load_shared):
+    scorer = load_shared("stories15M")
+    with pytest.raises(InputError, match=r"the context has \d+ tokens, and the model takes 256"):
+        scorer.next_words("One day she saw a dog. " * 40)
 
 
 def test_the_command(tmp_path):

@@ -27,6 +27,8 @@ OPENED_TOGETHER = 16
 """Beginnings that the model is asked about at a time."""
 SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
+LONGEST_WORD_TOKENS = 32
+"""Tokens of a next word for which there must be room in the model's context."""
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
 
@@ -104,7 +106,17 @@ class NextWordSearch:
         """The probability of the token sequences, so far, that write the context."""
         self._states = PrefixStates()
         self._heap: list[_Beginning] = []
+        self._check_length()
         self._own: dict[tuple[tuple[int, ...], int], bool] = {}
+
+    def _check_length(self) -> None:
+        """Raise, unless the context and a word after it fit into the model's context."""
+        max_tokens = self.scorer.model.max_tokens
+        if max_tokens is not None and len(self._own_ids) + LONGEST_WORD_TOKENS > max_tokens:
+            raise InputError(
+                f"the context has {len(self._own_ids)} tokens, and the model takes {max_tokens}; leave some of its "
+                f"beginning out, so that there is room for {LONGEST_WORD_TOKENS} more."
+            )
 
     # --- the event that is shared out among the words ---
 
@@ -119,7 +131,10 @@ class NextWordSearch:
         text = self.context + next(iter(self.example_of_word.values()), "")
         frame = self.scorer.score(text, self.definition, unit="nats").to_pandas()
         surprisals = frame["surprisal"][frame["end"] <= len(self.context)]
-        return float(np.exp(-surprisals.sum(skipna=False) - frame["before"].iloc[0] - self._log_p_root))
+        mass = float(np.exp(-surprisals.sum(skipna=False) - frame["before"].iloc[0] - self._log_p_root))
+        if mass == 0.0:
+            raise InputError(f"the context '{self.context[-40:]}' has probability zero: no word can follow it.")
+        return mass
 
     @cached_property
     def end_probability(self) -> float:

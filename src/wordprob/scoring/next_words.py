@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wordprob.core.words import WordDefinition, define
-from wordprob.errors import OptionError
+from wordprob.errors import InputError, OptionError
 from wordprob.scoring.next_word_search import NextWordSearch, check_possible, score_words
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables.schema import unit_size
@@ -145,6 +145,8 @@ def next_words(
     to_open = FIRST_OPEN
     while True:
         search.run(min(to_open, max_open))
+        if math.isnan(search.event_mass):
+            raise InputError(f"a word of the context '{context[-40:]}' has no value, so none after it has one.")
         new = {word: example for word, example in search.example_of_word.items() if word not in known}
         known |= score_words(scorer, search.context, new, definition)
         listed = _listed(known, search.heaviest_missing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import regex
 
@@ -338,6 +338,12 @@ class Scorer:
         from wordprob.scoring.word_spellings import spellings_of
 
         return spellings_of(self, context, word, words, **options)
+
+    @overload
+    def next_words(self, context: str, words: str = ..., **options: Any) -> NextWords: ...
+
+    @overload
+    def next_words(self, context: Sequence[str], words: str = ..., **options: Any) -> list[NextWords]: ...
 
     def next_words(
         self, context: str | Sequence[str], words: str = "whitespace", **options: Any

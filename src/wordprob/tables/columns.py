@@ -64,9 +64,10 @@ def text_columns(words: pd.DataFrame, texts: pd.DataFrame, unit: str) -> pd.Data
 
 
 def _text_note(words: pd.DataFrame, note: str) -> str:
-    """Return a text's own note, and why some of its words have no value."""
-    without_value = ~np.isfinite(words["surprisal"].to_numpy(dtype=np.float64))
-    if not without_value.any() or without_value.all():  # the note says so already
+    """Return a text's own note, and why some of its words have no value by one of the estimates."""
+    by_estimate = words[["surprisal", *estimate_columns(words.columns)]].to_numpy(dtype=np.float64)
+    without_value = ~np.isfinite(by_estimate).all(axis=1)
+    if not without_value.any() or not np.isfinite(by_estimate[:, 0]).any():  # the note says so already
         return note
     reasons = dict.fromkeys(words.loc[without_value, "note"].tolist())
     missing = f"{int(without_value.sum())} of its words: {', '.join(reasons)}"
