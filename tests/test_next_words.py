@@ -117,3 +117,25 @@ def test_the_command(tmp_path):
     assert "everything else" in printed.output
     assert CliRunner().invoke(cli, ["next"]).exit_code == 2
     assert CliRunner().invoke(cli, ["next", str(tmp_path / "items.csv")]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", [*(f"exact:{family}" for family in FAMILIES), "exact:leaky"])
+def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
+    monkeypatch.setattr("wordprob.scoring.next_word_batch.CONTEXTS_TOGETHER", 3)
+    scorer = wordprob.load(name)
+    contexts = ["", "She", "the mark", "She saw the", ""] if name != "exact:leaky" else ["", "the", "mark", "the mark", ""]
+    together = scorer.next_words(contexts, "punctuation", top=4, max_open=200)
+    assert together == [scorer.next_words(context, "punctuation", top=4, max_open=200) for context in contexts]
+
+
+def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_shared):
+    scorer = load_shared("fiction-bow")
+    contexts = ["It was in the", "It was", "She looked at the", "It was in the", ""]
+    together = scorer.next_words(contexts, top=6, max_open=100)
+    for context, found in zip(contexts, together, strict=True):
+        alone = scorer.next_words(context, top=6, max_open=100)
+        assert (alone.context, alone.opened) == (found.context, found.opened)
+        assert [each.word for each in alone.words] == [each.word for each in found.words]
+        np.testing.assert_allclose(
+            [each.probability for each in alone.words], [each.probability for each in found.words], rtol=1e-4
+        )

@@ -67,11 +67,10 @@ def next(
     from wordprob.scoring.next_words import next_words
 
     scorer = load(**model.to_dict())
-    found = []
     with progress(len(contexts)) as advance:
-        for n, context in enumerate(contexts):
-            found.append(next_words(scorer, context, words, top=top, mass=mass, max_open=max_open, unit=unit))
-            advance(n + 1, len(contexts))
+        found = next_words(
+            scorer, contexts, words, top=top, mass=mass, max_open=max_open, unit=unit, progress=advance
+        )
     if output is None:
         for each in found:
             _print(each)

@@ -348,15 +348,15 @@ class Scorer:
     def next_words(
         self, context: str | Sequence[str], words: str = "whitespace", **options: Any
     ) -> NextWords | list[NextWords]:
-        """Return the words that could come after a context, or after each of several.
+        """Return the words that could come after a context, or after each of several, which are searched together.
 
         See :func:`wordprob.scoring.next_words.next_words`.
         """
         from wordprob.scoring.next_words import next_words
 
         if isinstance(context, str):
-            return next_words(self, context, words, **options)
-        return [next_words(self, each, words, **options) for each in context]
+            return next_words(self, [context], words, **options)[0]
+        return next_words(self, context, words, **options)
 
     # --- steps ---
 

@@ -210,6 +210,8 @@ class Head:
                     values = -(log_probs.exp() * log_probs.clamp(min=-1e9)).sum(-1)
                 elif name == "rank":
                     values = 1 + (logits > target_logits[chosen, None] + RANK_TOLERANCE).sum(-1)
+                elif name == "log_probs":
+                    values = log_probs
                 else:  # any other one has no fast twin in torch
                     values = torch.from_numpy(STATISTICS[name](_to_numpy(log_probs), next_ids[some]))
                 parts[name].append(values)
