@@ -128,12 +128,7 @@ class NextTokens:
         return shorter + self._all_sorted.beginning_with(ahead)
 
     def completing(self, ahead: bytes) -> list[int]:
-        """Return the tokens with which a word may be gone on with, or completed, that has these bytes still ahead.
-
-        If nothing is ahead, only a cut-off character leaves open whether the word has ended.
-        """
-        if not ahead:
-            return self.tokens_of_kind[self.cut_off_kind].tolist()
+        """Return the tokens with which a word may go on, or be completed, that has these bytes still ahead."""
         parts = [token for token, _ in self._index.matches(ahead)]
         return parts + [token for token in self._crossing_sorted.beginning_with(ahead) if token not in parts]
 

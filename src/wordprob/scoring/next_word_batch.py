@@ -26,8 +26,8 @@ from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
 """Contexts whose next words are searched for at the same time."""
-OPENED_TOGETHER = 16
-"""Beginnings of one context that the model is asked about at a time."""
+TOKENS_TOGETHER = 16
+"""Tokens beyond one context that the model is asked about at a time. If all contexts have equally many, none waits."""
 ASKED_TOGETHER = 256
 """Beginnings that the model is asked about at a time, over all contexts: each answer has the whole vocabulary."""
 WORDS_TOGETHER = 512
@@ -196,8 +196,8 @@ class SearchGroup:
             for task in self.tasks:
                 if not task.is_done:
                     search = task.search
-                    count = min(OPENED_TOGETHER, task.to_open - search.opened)
-                    asked += [(search, beginning) for beginning in search.take(count)]
+                    taken = search.take(task.to_open - search.opened, TOKENS_TOGETHER)
+                    asked += [(search, beginning) for beginning in taken]
             if not asked:
                 return
             for number, log_probs in self.distributions(asked):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.next_tokens import NextTokens
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
@@ -27,6 +27,8 @@ SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
 SHARE_OF_HEAVIEST = 0.01
 """Beginnings lighter than this share of the heaviest are bounded together, and not one by one."""
+ROUNDING_ERROR = 1e-12
+"""A share of a beginning's mass that is as good as nothing."""
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
 RECENT_CHARACTERS = 40
@@ -209,13 +211,17 @@ class NextWordSearch:
 
     # --- taking beginnings, and what the model says about them ---
 
-    def take(self, count: int) -> list[Beginning]:
-        """Return the heaviest beginnings, at most so many; each must be opened with :meth:`open`."""
+    def take(self, count: int, max_tokens: int) -> list[Beginning]:
+        """Return the heaviest beginnings, at most so many; each must be opened with :meth:`open`.
+
+        Together they have no more tokens beyond those of the context than ``max_tokens``, by which one goes over it.
+        """
         if not self._is_started:
             self._is_started = True
             return [Beginning(1.0, self.root, b"".join(self.vocabulary.token_bytes[i] for i in self.root))]
         chosen: list[Beginning] = []
-        while self._heap and len(chosen) < count:
+        n_tokens = 0
+        while self._heap and len(chosen) < count and n_tokens < max_tokens:
             _, number, children = self._heap[0]
             child = self._child(children, children.taken)
             children.taken += 1
@@ -225,6 +231,7 @@ class NextWordSearch:
                 heapq.heappop(self._heap)
             if self.must_be_opened(child):
                 chosen.append(child)
+                n_tokens += max(1, len(child.ids) - len(self.own_ids))
         return chosen
 
     def _child(self, children: Children, place: int) -> Beginning:
@@ -237,7 +244,8 @@ class NextWordSearch:
         self.opened += 1
         if not self.context and beginning.ids == self.root:
             self._start_of_text(log_probs)
-        next_tokens = self.next_tokens(beginning, np.exp(log_probs))
+        probabilities = np.exp(log_probs)
+        next_tokens = self.next_tokens(beginning, probabilities)
         if next_tokens.is_own_end:
             self._record_end(beginning, next_tokens)
         for token, mass in next_tokens.closing.items():
@@ -245,13 +253,14 @@ class NextWordSearch:
             text = str(self._text(beginning.data))
             self._record(beginning.ids, text + behind, len(text), mass)
         self.other_spellings += next_tokens.no_text
-        self._keep(beginning, next_tokens.going_on, next_tokens.probabilities)
+        self._keep(beginning, next_tokens, probabilities)
 
     def next_tokens(self, beginning: Beginning, probabilities: Floats) -> NextTokenMasses:
         """Return what the next tokens after a beginning do."""
         text = self._text(beginning.data)
         if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
-            return NextTokenMasses(probabilities, self._fitting_tokens(beginning))
+            fitting = self._fitting_tokens(beginning)
+            return NextTokenMasses(fitting, float(probabilities[fitting].sum(dtype=np.float64)))
         decided = [self._decide(text, character) for character in self.tokens.examples]
         decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
         by_kind = np.bincount(self.tokens.kinds, weights=probabilities, minlength=self.tokens.n_kinds)
@@ -264,13 +273,20 @@ class NextWordSearch:
         goes_on = np.array([what == _READ_ON for what in decided])
         no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
         return NextTokenMasses(
-            probabilities,
-            np.flatnonzero(goes_on[self.tokens.kinds]),
+            self._heavy(beginning, probabilities, goes_on),
+            float(by_kind[goes_on].sum()),
             closing,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
             beginning.mass * no_text,
             is_own_end=True,
         )
+
+    def _heavy(self, beginning: Beginning, probabilities: Floats, goes_on: Bools) -> Ints:
+        """Return the tokens of some kinds whose probability is not too small to be kept."""
+        least = SMALLEST_SHARE * self.event_mass / beginning.mass
+        heavy = np.flatnonzero(probabilities >= least) if least < 1.0 else np.zeros(0, dtype=np.int64)
+        chosen: Ints = heavy[goes_on[self.tokens.kinds[heavy]]]
+        return chosen[probabilities[chosen] > 0.0]
 
     def _fitting_tokens(self, beginning: Beginning) -> Ints:
         """Return the tokens that keep the context, after a beginning that does not hold all of it."""
@@ -291,16 +307,16 @@ class NextWordSearch:
         self.event_mass = float(np.exp(log_probs[self.tokens.first_tokens]).sum())
         self.end_probability = float(np.exp(log_probs[self.tokens.ends]).sum()) / self.event_mass
 
-    def _keep(self, beginning: Beginning, tokens: Ints, probabilities: Floats) -> None:
-        """Keep the beginnings that are longer by one of these tokens; the lightest are only counted."""
-        masses = beginning.mass * probabilities[tokens].astype(np.float64)
+    def _keep(self, beginning: Beginning, next_tokens: NextTokenMasses, probabilities: Floats) -> None:
+        """Keep the beginnings that are longer by one token; the lightest are only counted."""
         threshold = SMALLEST_SHARE * self.event_mass
+        masses = beginning.mass * probabilities[next_tokens.going_on].astype(np.float64)
         heavy = np.flatnonzero((masses > 0.0) & (masses >= threshold))
         heavy = heavy[np.argsort(-masses[heavy], kind="stable")]
-        is_light = np.ones(len(masses), dtype=bool)
-        is_light[heavy] = False
-        below = float(masses[is_light].sum())
-        children = Children(beginning, tokens[heavy], masses[heavy], below, threshold)
+        below = beginning.mass * next_tokens.probability_going_on - float(masses[heavy].sum())
+        if below < ROUNDING_ERROR * beginning.mass:
+            below = 0.0
+        children = Children(beginning, next_tokens.going_on[heavy], masses[heavy], below, threshold)
         if len(children) or below:
             self._children_of.setdefault(beginning.data, []).append(children)
         if len(children):
@@ -354,10 +370,15 @@ class NextWordSearch:
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
         data = self._given + word.encode()
+        n_root = sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
         total = 0.0
-        for size in range(len(data) + 1):
+        for size in range(n_root, len(data) + 1):
             for children in self._children_of.get(data[:size], ()):
-                total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
+                if size < len(data):
+                    total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
+                else:  # only a cut-off character leaves open whether the word has ended
+                    is_cut_off = self.tokens.kinds[children.tokens[children.taken :]] == self.tokens.cut_off_kind
+                    total += float(children.masses[children.taken :][is_cut_off].sum())
                 total += min(children.below, self.tokens.longest_chain * children.threshold)
         return total
 
@@ -482,10 +503,10 @@ class NextTokenMasses(NamedTuple):
 
     Attributes
     ----------
-    probabilities
-        Of all tokens.
     going_on
-        The tokens that make longer beginnings.
+        The tokens that make longer beginnings, but for the lightest.
+    probability_going_on
+        The probability of these, the lightest included.
     closing
         The mass of tokens that show that the word has ended, under the heaviest of them.
     end
@@ -496,8 +517,8 @@ class NextTokenMasses(NamedTuple):
         Whether the text may end here.
     """
 
-    probabilities: Floats
     going_on: Ints
+    probability_going_on: float
     closing: dict[int, float] = {}
     end: float = 0.0
     no_text: float = 0.0
