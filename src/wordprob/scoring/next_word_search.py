@@ -119,6 +119,27 @@ class FoundWord:
     mass: float = 0.0
 
 
+class Sighting(NamedTuple):
+    """What a beginning shows.
+
+    Attributes
+    ----------
+    text
+        Its text, without a cut-off last character.
+    word_end
+        Where the next word ends in it; 0 if it does not.
+    must_be_opened
+        Whether the next word is not known yet.
+    is_no_text
+        Whether its bytes are no text.
+    """
+
+    text: str = ""
+    word_end: int = 0
+    must_be_opened: bool = False
+    is_no_text: bool = False
+
+
 _CONTRADICTS, _READ_ON, _CLOSED = range(3)
 """What the next character does: it does not keep the context, leaves the next word open, or shows that it has ended."""
 
@@ -223,21 +244,29 @@ class NextWordSearch:
         n_tokens = 0
         while self._heap and len(chosen) < count and n_tokens < max_tokens:
             _, number, children = self._heap[0]
-            child = self._child(children, children.taken)
+            child = self.child(children, children.taken)
             children.taken += 1
             if len(children):
                 heapq.heapreplace(self._heap, (-children.largest, number, children))
             else:
                 heapq.heappop(self._heap)
-            if self.must_be_opened(child):
+            seen = self.look_at(child)
+            if seen.must_be_opened:
                 chosen.append(child)
                 n_tokens += max(1, len(child.ids) - len(self.own_ids))
+            elif seen.word_end:
+                self._record(child.ids, seen.text, seen.word_end, child.mass)
+            elif seen.is_no_text:
+                self.other_spellings += child.mass
         return chosen
 
-    def _child(self, children: Children, place: int) -> Beginning:
-        token = int(children.tokens[place])
-        data = children.parent.data + self.vocabulary.token_bytes[token]
-        return Beginning(float(children.masses[place]), (*children.parent.ids, token), data)
+    def child(self, children: Children, place: int) -> Beginning:
+        """Return the child at a place."""
+        return self.longer(children.parent, int(children.tokens[place]), float(children.masses[place]))
+
+    def longer(self, beginning: Beginning, token: int, mass: float) -> Beginning:
+        """Return a beginning that is longer by one token."""
+        return Beginning(mass, (*beginning.ids, token), beginning.data + self.vocabulary.token_bytes[token])
 
     def open(self, beginning: Beginning, log_probs: Floats) -> None:
         """Share out the mass of a beginning among its next tokens."""
@@ -246,17 +275,18 @@ class NextWordSearch:
             self._start_of_text(log_probs)
         probabilities = np.exp(log_probs)
         next_tokens = self.next_tokens(beginning, probabilities)
-        if next_tokens.is_own_end:
+        if next_tokens.may_end:
             self._record_end(beginning, next_tokens)
-        for token, mass in next_tokens.closing.items():
-            behind = self.vocabulary.token_bytes[token].decode("utf-8", "ignore")
+        if next_tokens.closing:
             text = str(self._text(beginning.data))
-            self._record(beginning.ids, text + behind, len(text), mass)
+            self._record(beginning.ids, text + next_tokens.closing_text, len(text), next_tokens.closing)
         self.other_spellings += next_tokens.no_text
         self._keep(beginning, next_tokens, probabilities)
 
-    def next_tokens(self, beginning: Beginning, probabilities: Floats) -> NextTokenMasses:
-        """Return what the next tokens after a beginning do."""
+    def next_tokens(
+        self, beginning: Beginning, probabilities: Floats, with_lightest: bool = False
+    ) -> NextTokenMasses:
+        """Return what the next tokens after a beginning do; the lightest of those that go on only if wanted."""
         text = self._text(beginning.data)
         if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
             fitting = self._fitting_tokens(beginning)
@@ -265,25 +295,30 @@ class NextWordSearch:
         decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
         by_kind = np.bincount(self.tokens.kinds, weights=probabilities, minlength=self.tokens.n_kinds)
         closing_kinds = [kind for kind, what in enumerate(decided) if what == _CLOSED and by_kind[kind] > 0]
-        closing = {}
+        closing_text = ""
         if closing_kinds:
             candidates = np.concatenate([self.tokens.tokens_of_kind[kind] for kind in closing_kinds])
             heaviest = int(candidates[probabilities[candidates].argmax()])
-            closing[heaviest] = beginning.mass * float(by_kind[closing_kinds].sum())
+            closing_text = self.vocabulary.token_bytes[heaviest].decode("utf-8", "ignore")
         goes_on = np.array([what == _READ_ON for what in decided])
         no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
         return NextTokenMasses(
-            self._heavy(beginning, probabilities, goes_on),
+            self._heavy(0.0 if with_lightest else self._threshold / beginning.mass, probabilities, goes_on),
             float(by_kind[goes_on].sum()),
-            closing,
+            beginning.mass * float(by_kind[closing_kinds].sum()),
+            closing_text,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
             beginning.mass * no_text,
-            is_own_end=True,
+            may_end=True,
         )
 
-    def _heavy(self, beginning: Beginning, probabilities: Floats, goes_on: Bools) -> Ints:
-        """Return the tokens of some kinds whose probability is not too small to be kept."""
-        least = SMALLEST_SHARE * self.event_mass / beginning.mass
+    @property
+    def _threshold(self) -> float:
+        """The least mass of a beginning that is kept."""
+        return SMALLEST_SHARE * self.event_mass
+
+    def _heavy(self, least: float, probabilities: Floats, goes_on: Bools) -> Ints:
+        """Return the tokens of some kinds that have at least a probability."""
         heavy = np.flatnonzero(probabilities >= least) if least < 1.0 else np.zeros(0, dtype=np.int64)
         chosen: Ints = heavy[goes_on[self.tokens.kinds[heavy]]]
         return chosen[probabilities[chosen] > 0.0]
@@ -309,7 +344,7 @@ class NextWordSearch:
 
     def _keep(self, beginning: Beginning, next_tokens: NextTokenMasses, probabilities: Floats) -> None:
         """Keep the beginnings that are longer by one token; the lightest are only counted."""
-        threshold = SMALLEST_SHARE * self.event_mass
+        threshold = self._threshold
         masses = beginning.mass * probabilities[next_tokens.going_on].astype(np.float64)
         heavy = np.flatnonzero((masses > 0.0) & (masses >= threshold))
         heavy = heavy[np.argsort(-masses[heavy], kind="stable")]
@@ -359,7 +394,7 @@ class NextWordSearch:
         for children in self.all_children():
             place = children.taken
             while place < len(children.tokens) and children.masses[place] >= cutoff:
-                child = self._child(children, place)
+                child = self.child(children, place)
                 bounds.append((child.data, child.mass))
                 place += 1
             lighter = children.rest_from(place) + children.below
@@ -384,19 +419,17 @@ class NextWordSearch:
 
     # --- words and their spellings ---
 
-    def must_be_opened(self, child: Beginning) -> bool:
-        """Return True for a beginning that goes on; record the word if it shows one, or that it is none of ours."""
+    def look_at(self, child: Beginning) -> Sighting:
+        """Return what a beginning shows: a word, nothing that counts, or that it must be opened."""
         text = self._text(child.data)
-        if text is None:  # bytes that are no text
-            self.other_spellings += child.mass
-            return False
+        if text is None:
+            return Sighting(is_no_text=True)
         if len(child.data) >= len(self._given) and not self._keeps_context(child.ids, text):
-            return False
+            return Sighting()
         following = self._next_word(text) if len(text) > len(self.context) else None
         if following is not None and following[1] < len(text):
-            self._record(child.ids, text, following[1], child.mass)
-            return False
-        return True
+            return Sighting(text, following[1])
+        return Sighting(text, must_be_opened=True)
 
     def _decide(self, text: str, character: str) -> int:
         """Tell what the next character makes of a text that holds all of the context."""
@@ -416,6 +449,15 @@ class NextWordSearch:
             return not text[:1].isspace()
         ended = len(text) == place or any(end == place for _, end in self._words(text))
         return ended and self._is_own(ids, text, place)
+
+    def text_of(self, beginning: Beginning) -> str:
+        """Return the text of a beginning, without a cut-off last character."""
+        return self._text(beginning.data) or ""
+
+    def next_word_end(self, text: str) -> int:
+        """Return where the word after the context ends, as far as it goes; 0 if there is none."""
+        following = self._next_word(text)
+        return 0 if following is None else following[1]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
         """Return where the words stand, from the last white space in the context on."""
@@ -507,22 +549,23 @@ class NextTokenMasses(NamedTuple):
         The tokens that make longer beginnings, but for the lightest.
     probability_going_on
         The probability of these, the lightest included.
-    closing
-        The mass of tokens that show that the word has ended, under the heaviest of them.
+    closing, closing_text
+        The mass of tokens that show that the word has ended, and the text of the heaviest.
     end
         The mass of the end of the text.
     no_text
         The mass of tokens that stand for no text.
-    is_own_end
+    may_end
         Whether the text may end here.
     """
 
     going_on: Ints
     probability_going_on: float
-    closing: dict[int, float] = {}
+    closing: float = 0.0
+    closing_text: str = ""
     end: float = 0.0
     no_text: float = 0.0
-    is_own_end: bool = False
+    may_end: bool = False
 
 
 def _heaviest_chain(bounds: list[tuple[bytes, float]]) -> float:
