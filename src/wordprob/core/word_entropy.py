@@ -92,17 +92,19 @@ def entropy_bounds(known: PartlyKnown, order: float = 1.0) -> Bounds:
     (0.693, 1.386)
     """
     check_order(order)
-    largest, mass = known.tail_largest, known.tail_mass
+    largest = min(known.tail_largest, 1.0)
+    mass = known.tail_mass if largest > 0.0 else 0.0
     if math.isinf(order):
         most = max(float(known.high.max(initial=0.0)), largest if mass > 0.0 else 0.0)
         return Bounds(_minus_log(most), _minus_log(float(known.low.max(initial=0.0))))
-    least_total, most_total = float(known.low.sum()), float(known.high.sum())
+    head_high = np.minimum(known.high, 1.0)
+    least_total, most_total = float(known.low.sum()), float(head_high.sum())
     if order == 1.0:
-        terms = np.minimum(_surprisal_terms(known.low), _surprisal_terms(known.high))
+        terms = np.minimum(_surprisal_terms(known.low), _surprisal_terms(head_high))
         of_tail = _minus_log(largest) if mass > 0.0 else 0.0
         return Bounds(min(_ratios(float(terms.sum()), of_tail, most_total, mass)), None)
-    least, most = float(np.sum(known.low**order)), float(np.sum(known.high**order))
-    of_tail = largest ** (order - 1.0) if mass > 0.0 and largest > 0.0 else 0.0
+    least, most = float(np.sum(known.low**order)), float(np.sum(head_high**order))
+    of_tail = largest ** (order - 1.0) if mass > 0.0 else 0.0
     if order < 1.0:
         return Bounds(_log(min(_ratios(least, of_tail, most_total, mass))) / (1.0 - order), None)
     highest = max(_ratios(most, of_tail, least_total, mass))
@@ -129,8 +131,7 @@ def entropy_estimate(
     region_mass
         The mass of the region that the samples are from.
     tail_largest
-        What a word of the tail has at most. Two further samples, a word that has so much and no word, count for the
-        standard error, so that it is not zero where all samples are alike.
+        What a word of the tail has at most.
     order
         The order of the entropy.
     """
@@ -147,13 +148,28 @@ def entropy_estimate(
         value = _log(power_sum / total) / (1.0 - order)
     if not region:
         return Estimate(value, 0.0)
-    extended = np.append(sampled, [min(tail_largest, 1.0), 0.0])
+    extended = np.concatenate([sampled, _imagined(sampled, tail_largest)])
     terms, counted = _tail_terms(extended, order), (extended > 0.0).astype(np.float64)
     if order == 1.0:
         differentials = (terms - value * counted) / total
     else:
         differentials = (terms / power_sum - counted / total) / (1.0 - order)
     return Estimate(value, region * float(np.std(differentials, ddof=1)) / math.sqrt(count))
+
+
+RARER_BY = 4.0
+"""A word is imagined that is so many times rarer than the rarest of the sample."""
+
+
+def _imagined(sampled: Floats, tail_largest: float) -> Floats:
+    """Return three samples that count for the standard error alone.
+
+    They are the heaviest word that there may be, no word, and a rarer word than all. So the error is not zero where
+    all samples are alike, nor too small where the rarest words, on which low orders depend, are not in the sample.
+    """
+    words = sampled[sampled > 0.0]
+    heaviest = min(tail_largest, 1.0)
+    return np.array([heaviest, 0.0, float(words.min(initial=heaviest)) / RARER_BY])
 
 
 def _tail_terms(sampled: Floats, order: float) -> Floats:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wordprob.core.words import WordDefinition, define
 from wordprob.errors import InputError, OptionError
+from wordprob.options import SPELLINGS
 from wordprob.scoring.next_word_batch import SearchGroup, check_possible, search_groups
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.requests import Progress
@@ -23,6 +24,9 @@ MAX_OPEN = 1000
 """Beginnings of words that are looked into for a context, at most, by default."""
 FIRST_OPEN = 32
 """Beginnings that are looked into before the words are counted for the first time; then twice as many, and so on."""
+
+SPELLINGS_LEFT = 2.0**0.01 - 1.0
+"""All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,15 @@ class NextWord:
         Its probability after the context.
     is_certain
         Whether no word that was not found could be more probable.
+    probability_high
+        With all spellings: the most that its probability can be, with spellings that were not looked into.
     """
 
     word: str
     separator: str
     probability: float
     is_certain: bool
+    probability_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class NextWords:
         How many beginnings of words were looked into.
     unit
         The unit of surprisal in :meth:`to_pandas`.
+    spellings
+        The spellings that count: ``own`` or ``all``.
     """
 
     context: str
@@ -70,6 +79,7 @@ class NextWords:
     end: float
     opened: int
     unit: str = "bits"
+    spellings: str = "own"
 
     @property
     def rest(self) -> float:
@@ -88,7 +98,7 @@ class NextWords:
         kinds, words, probabilities, certain = zip(*rows, strict=True)
         ranks = [*range(1, len(self.words) + 1), None, None]
         size = unit_size(self.unit)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "context": self.context,
                 "kind": kinds,
@@ -99,6 +109,10 @@ class NextWords:
                 "certain": certain,
             }
         )
+        if self.spellings == "all":
+            highest = [each.probability_high for each in self.words]
+            table.insert(table.columns.get_loc("surprisal"), "probability_high", [*highest, self.end, self.rest])
+        return table
 
 
 def next_words(
@@ -110,6 +124,7 @@ def next_words(
     mass: float | None = None,
     max_open: int = MAX_OPEN,
     unit: str = "bits",
+    spellings: str = "own",
     progress: Progress | None = None,
 ) -> list[NextWords]:
     """Return the words that could come after each of several contexts, the most probable first.
@@ -131,6 +146,9 @@ def next_words(
         have been missed are then marked as not certain.
     unit
         ``bits`` or ``nats``.
+    spellings
+        ``own`` counts the tokenizer's own spellings of a word; ``all`` adds up every spelling that was found, and says
+        how much those may have at most that were not.
     progress
         Called with the numbers of contexts done and in all.
 
@@ -147,13 +165,15 @@ def next_words(
     check_possible(scorer, definition, max_open)
     results: list[NextWords] = []
     stripped = [context.rstrip() for context in contexts]
-    for group in search_groups(scorer, definition, stripped):
+    if spellings not in SPELLINGS:
+        raise OptionError(f"no kind of spellings is called '{spellings}'; use {' or '.join(SPELLINGS)}.")
+    for group in search_groups(scorer, definition, stripped, count_all_spellings=spellings == "all"):
         for task in group.tasks:
             if task.fault:
                 raise InputError(task.fault)
         _run_until_enough(group, wanted)
         given = contexts[len(results) : len(results) + len(group.tasks)]
-        results += _results(group, given, wanted, unit)
+        results += _results(group, given, wanted, unit, spellings)
         if progress is not None:
             progress(len(results), len(contexts))
     return results
@@ -206,29 +226,60 @@ def _is_enough(search: NextWordSearch, wanted: _Wanted) -> bool:
     """Return True if the words that were found are enough and certain, or no more can be found."""
     if search.is_exhausted or search.opened >= wanted.max_open:
         return True
-    masses = sorted((found.mass / search.event_mass for found in search.found.values()), reverse=True)
-    count = wanted.count(masses, search.end_probability)
-    return count is not None and (count == 0 or masses[count - 1] >= search.heaviest_missing)
+    ordered = sorted(search.found, key=lambda word: -search.found[word].mass)
+    masses = [search.found[word].mass for word in ordered]
+    count = wanted.count([mass / search.event_mass for mass in masses], search.end_probability)
+    if count is None:
+        return False
+    if count and masses[count - 1] < search.heaviest_missing * search.event_mass:
+        return False
+    if not search.count_all_spellings:
+        return True
+    chosen = zip(ordered[:count], masses, strict=False)
+    return all(search.still_possible(word) <= SPELLINGS_LEFT * mass for word, mass in chosen)
 
 
-def _results(group: SearchGroup, contexts: Sequence[str], wanted: _Wanted, unit: str) -> list[NextWords]:
-    """Score the words that may be among the most probable, and list them."""
-    candidates = [_candidates(task.search, wanted) for task in group.tasks]
+def _results(
+    group: SearchGroup, contexts: Sequence[str], wanted: _Wanted, unit: str, spellings: str
+) -> list[NextWords]:
+    """List the most probable words of each context."""
     searches = [task.search for task in group.tasks]
-    examples = [
-        (search, search.found[word].example)
-        for search, words in zip(searches, candidates, strict=True)
-        for word in words
-    ]
-    probabilities = iter(group.score_words(examples))
+    candidates = [_candidates(search, wanted) for search in searches]
+    known = _sums(searches, candidates) if spellings == "all" else _scored(group, searches, candidates)
     results = []
-    for context, search, words in zip(contexts, searches, candidates, strict=True):
-        known = {word: next(probabilities) for word in words}
-        listed = _listed(known, search.heaviest_missing)
+    for context, search, values in zip(contexts, searches, known, strict=True):
+        listed = _listed(values, search.heaviest_missing)
         count = wanted.count([word.probability for word in listed], search.end_probability)
         chosen = listed[: wanted.top if count is None else count]
-        results.append(NextWords(context, tuple(chosen), search.end_probability, search.opened, unit))
+        results.append(NextWords(context, tuple(chosen), search.end_probability, search.opened, unit, spellings))
     return results
+
+
+Values = dict[str, tuple[float, float | None]]
+"""The probability of each word, and the most that it can be if that is not the same."""
+
+
+def _scored(
+    group: SearchGroup, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
+) -> list[Values]:
+    """Return the probabilities of words in the tokenizer's own spellings, all scored together as usual."""
+    examples = []
+    for search, words in zip(searches, candidates, strict=True):
+        examples += [(search, search.found[word].example) for word in words]
+    probabilities = iter(group.score_words(examples))
+    return [{word: (next(probabilities), None) for word in words} for words in candidates]
+
+
+def _sums(searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
+    """Return the probabilities of words in all spellings that were found, with what others may add."""
+    known: list[Values] = []
+    for search, words in zip(searches, candidates, strict=True):
+        values: Values = {}
+        for word in words:
+            mass = search.found[word].mass
+            values[word] = mass / search.event_mass, (mass + search.still_possible(word)) / search.event_mass
+        known.append(values)
+    return known
 
 
 def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
@@ -242,12 +293,12 @@ def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
     return [word for word, _ in ordered[:count]] + behind
 
 
-def _listed(known: dict[str, float], heaviest_missing: float) -> list[NextWord]:
+def _listed(known: Values, heaviest_missing: float) -> list[NextWord]:
     """Return the words that have a value, the most probable first."""
     found = []
-    for text, probability in sorted(known.items(), key=lambda item: -item[1]):
+    for text, (probability, highest) in sorted(known.items(), key=lambda item: -item[1][0]):
         if not math.isnan(probability):
             word = text.lstrip()
             separator = text[: len(text) - len(word)]
-            found.append(NextWord(word, separator, probability, probability >= heaviest_missing))
+            found.append(NextWord(word, separator, probability, probability >= heaviest_missing, highest))
     return found
