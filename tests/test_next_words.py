@@ -123,7 +123,9 @@ def test_the_command(tmp_path):
 def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
     monkeypatch.setattr("wordprob.scoring.next_word_batch.CONTEXTS_TOGETHER", 3)
     scorer = wordprob.load(name)
-    contexts = ["", "She", "the mark", "She saw the", ""] if name != "exact:leaky" else ["", "the", "mark", "the mark", ""]
+    contexts = (
+        ["", "She", "the mark", "She saw the", ""] if name != "exact:leaky" else ["", "the", "mark", "the mark", ""]
+    )
     together = scorer.next_words(contexts, "punctuation", top=4, max_open=200)
     assert together == [scorer.next_words(context, "punctuation", top=4, max_open=200) for context in contexts]
 

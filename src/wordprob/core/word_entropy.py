@@ -140,7 +140,7 @@ def entropy_estimate(
         return Estimate(_minus_log(max(float(head.max(initial=0.0)), float(sampled.max(initial=0.0)))), 0.0)
     count = len(sampled)
     region = region_mass if count else 0.0
-    total = float(head.sum()) + region * _mean(sampled > 0.0)
+    total = float(head.sum()) + region * _mean((sampled > 0.0).astype(np.float64))
     if order == 1.0:
         value = (float(_surprisal_terms(head).sum()) + region * _mean(_tail_terms(sampled, order))) / total
     else:

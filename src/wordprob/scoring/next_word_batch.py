@@ -254,7 +254,7 @@ def _fault(search: NextWordSearch, mass: float, surprisal_of_last_word: float) -
 
 
 def _next_token_request(search: NextWordSearch, beginning: Beginning) -> Request:
-    """Return the request for the next token after a beginning, which goes on from what the model kept of the context."""
+    """Return the request for the next token after a beginning; it goes on from what the model kept of the context."""
     ids = beginning.ids
     row = len(ids) - 1
     shared = _shared_length(ids, search.own_ids)
@@ -273,4 +273,3 @@ def _shared_length(ids: Sequence[int], other: Sequence[int]) -> int:
         if one != two:
             return place
     return min(len(ids), len(other))
-

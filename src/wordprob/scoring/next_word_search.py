@@ -283,9 +283,7 @@ class NextWordSearch:
         self.other_spellings += next_tokens.no_text
         self._keep(beginning, next_tokens, probabilities)
 
-    def next_tokens(
-        self, beginning: Beginning, probabilities: Floats, with_lightest: bool = False
-    ) -> NextTokenMasses:
+    def next_tokens(self, beginning: Beginning, probabilities: Floats, with_lightest: bool = False) -> NextTokenMasses:
         """Return what the next tokens after a beginning do; the lightest of those that go on only if wanted."""
         text = self._text(beginning.data)
         if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):

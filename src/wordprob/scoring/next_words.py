@@ -111,7 +111,8 @@ class NextWords:
         )
         if self.spellings == "all":
             highest = [each.probability_high for each in self.words]
-            table.insert(table.columns.get_loc("surprisal"), "probability_high", [*highest, self.end, self.rest])
+            place = list(table.columns).index("surprisal")
+            table.insert(place, "probability_high", [*highest, self.end, self.rest])
         return table
 
 

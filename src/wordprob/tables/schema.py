@@ -189,10 +189,16 @@ def columns_of(extra: str) -> list[Column]:
     """
     if extra in EXTRA_COLUMNS:
         return [EXTRA_COLUMNS[extra]]
+    columns = WordLevel.of([extra]).columns()
     return [
-        Column(name, facts.description, lambda batch, name=name: batch.statistics[name], facts.in_units, (), facts.whole)
-        for name, facts in WordLevel.of([extra]).columns().items()
+        Column(name, facts.description, _statistics_of(name), facts.in_units, whole=facts.whole)
+        for name, facts in columns.items()
     ]
+
+
+def _statistics_of(name: str) -> Callable[[BatchScores], Any]:
+    """Return the function that takes a statistic from a batch."""
+    return lambda batch: batch.statistics[name]
 
 
 def check_extras(names: Collection[str]) -> None:

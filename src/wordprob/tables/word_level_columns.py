@@ -1,7 +1,7 @@
 """Further columns about the words that could have come: entropy at the level of words, and the rank of the word.
 
-One name stands for several columns. ``word_entropy`` is Shannon's entropy, ``word_entropy_2`` that of order 2, and so on
-for any order above 0.
+One name stands for several columns. ``word_entropy`` is Shannon's entropy, ``word_entropy_2`` that of order 2, and so
+on for any order above 0.
 
 >>> list(WordLevel.of(["word_entropy_2", "surprisal"]).columns())
 ['word_entropy_2', 'word_entropy_2_se', 'word_entropy_2_low', 'word_entropy_2_high']
