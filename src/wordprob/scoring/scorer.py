@@ -19,7 +19,7 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, UnsupportedError
+from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -52,6 +52,7 @@ from wordprob.scoring.worker_pool import (
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
+from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
@@ -204,7 +205,9 @@ class Scorer:
             (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
             word. By default the context is all of the text before the word.
         extras
-            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
+            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there;
+            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
+            the word that came.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         spellings
@@ -214,7 +217,7 @@ class Scorer:
             For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
             asked nothing further.
         max_open
-            For all spellings: how many beginnings of spellings are looked into for a word, at most.
+            For all spellings, and at the level of words: how many beginnings are looked into for a word, at most.
         progress
             ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
             long text counts as several.
@@ -252,6 +255,7 @@ class Scorer:
         with progress_callback(progress) as advance:
             shown = progress_over(advance, len(documents) - len(chosen))
             scored = self._score(choice.definition, chunks, settings, readers, shown)
+            scored = self._with_word_level(scored, words_to_score, options)
             everything = with_empty_texts(scored, documents, chosen)
             return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
 
@@ -315,6 +319,8 @@ class Scorer:
             max_open=max_open,
             readers=readers,
         )
+        if WordLevel.of(options.extras):
+            raise OptionError("the entropy and the rank of words are computed for whole texts: score these instead.")
         rest = _documents(continuations, ids)
         joined = [join_texts(context, document.text, separator) for document in rest]
         whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
@@ -348,15 +354,15 @@ class Scorer:
     def next_words(
         self, context: str | Sequence[str], words: str = "whitespace", **options: Any
     ) -> NextWords | list[NextWords]:
-        """Return the words that could come after a context, or after each of several.
+        """Return the words that could come after a context, or after each of several, which are searched together.
 
         See :func:`wordprob.scoring.next_words.next_words`.
         """
         from wordprob.scoring.next_words import next_words
 
         if isinstance(context, str):
-            return next_words(self, context, words, **options)
-        return [next_words(self, each, words, **options) for each in context]
+            return next_words(self, [context], words, **options)[0]
+        return next_words(self, context, words, **options)
 
     # --- steps ---
 
@@ -376,6 +382,25 @@ class Scorer:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
         joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
         return join_sections(joined)
+
+    def _with_word_level(
+        self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions
+    ) -> Iterator[BatchScores]:
+        """Add what is wanted of the words that could have come, if anything is."""
+        if not WordLevel.of(options.extras):
+            return scored
+        from wordprob.scoring.word_entropy import with_word_level
+
+        if options.max_context is not None:
+            raise OptionError("the entropy and the rank of words need the whole context; leave `max_context` out.")
+        rules = choice.rules
+        return with_word_level(
+            scored,
+            self,
+            lambda text: choice.definition if rules is None else rules[text],
+            options.extras,
+            options.max_open,
+        )
 
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""

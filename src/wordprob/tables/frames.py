@@ -9,7 +9,8 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, estimate_name
+from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, columns_of, estimate_name
+from wordprob.tables.word_level_columns import RANK_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,7 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     """Return the columns of a batch in their order, without ``text_id``."""
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
-    requested = [EXTRA_COLUMNS[name] for name in dict.fromkeys(extras)]
+    requested = [column for name in dict.fromkeys(extras) for column in columns_of(name)]
     return [*standard, *estimates, *requested, note]
 
 
@@ -96,7 +97,8 @@ def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
 
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
     """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
-    whole = [name for name, column in EXTRA_COLUMNS.items() if column.whole and name in words.columns]
+    known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
+    whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 
 
