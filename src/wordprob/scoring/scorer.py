@@ -313,6 +313,17 @@ class Scorer:
             scored = self._score(choice.definition, chunks, settings, readers, advance)
             return WordTable.build(scored, metadata, unit, options.extras)
 
+    def score_candidates(
+        self, context: str | Iterable[str], candidates: Iterable[str], words: Words = "whitespace", **options: Any
+    ) -> WordTable:
+        """Return a row for each candidate after a context, or after each of several, with its probability.
+
+        See :func:`wordprob.scoring.candidates.score_candidates`.
+        """
+        from wordprob.scoring.candidates import score_candidates
+
+        return score_candidates(self, context, candidates, words, **options)
+
     def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
         """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
         from wordprob.scoring.word_spellings import spellings_of
