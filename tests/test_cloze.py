@@ -127,8 +127,8 @@ def test_several_targets_of_a_sentence():
     assert frame["region"].tolist() == ["one", "two"] * 2
     assert frame["word"].tolist() == ["saw", "mark", "", "the"]
     assert frame["note"].tolist() == ["", "", "no target on this row", ""]
+    table = table.assign(one="", two="")
     with pytest.raises(InputError, match="column 'one' or 'two' names no target on any row"):
-        table = table.assign(one="", two="")
         wordprob.score_table(table, "exact:bow", text_column="sentence", target_column="one,two")
 
 

@@ -25,6 +25,7 @@ from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
+from wordprob.scoring.shared_beginnings import share_beginnings
 
 Progress = Callable[[int, int], None]
 """Called with the numbers of texts done and in all."""
@@ -265,9 +266,7 @@ def ask_along_texts(
         requests = window_requests(prepared)
     windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
     n_done = int(np.sum(windows_left == 0))
-    asked = [window.request for window in requests]
-    share = prepared.chunk.shares_context or states is not None
-    scored = model.open(asked, atoms, states) if share else model.score(asked, atoms)
+    scored = _scored([window.request for window in requests], model, atoms, prepared.chunk, states)
     answers: list[Answer] = []
     n_rows = 0
     for n, scores in scored:
@@ -284,6 +283,18 @@ def ask_along_texts(
             answers, n_rows = [], 0
     if answers:
         yield answers
+
+
+def _scored(
+    requests: list[Request], model: LanguageModel, atoms: Atoms, chunk: Chunk, states: PrefixStates | None
+) -> Iterator[tuple[int, Scores]]:
+    """Return the model's answers to requests about texts, by their index, in any order."""
+    if chunk.shares_context:
+        return model.open(requests, atoms, states)
+    if states is None:
+        return model.score(requests, atoms)
+    shared = share_beginnings(requests)
+    return shared.complete(model.open(shared.asked, atoms, states))
 
 
 # --- beyond them ------------------------------------------------------------------------------------------------------

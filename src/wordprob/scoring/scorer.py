@@ -41,6 +41,7 @@ from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
+from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
     RemoteModel,
@@ -224,9 +225,16 @@ class Scorer:
         documents = documents_of(texts, ids)
         choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
+        n_characters = sum(len(document.text) for document in documents)
         if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
+            readers = useful_workers(self.model.batch_tokens, n_characters)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        order = None
+        if n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
+            order = order_by_beginnings([document.text for document in documents])
+        if order is not None:
+            documents = [documents[position] for position in order]
+            choice = choice.of_texts(order)
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         words_to_score = choice.of_texts(chosen)
@@ -239,7 +247,8 @@ class Scorer:
             shown = progress_over(advance, len(documents) - len(chosen))
             scored = self._score(choice.definition, chunks, settings, readers, shown)
             everything = with_empty_texts(scored, documents, chosen)
-            return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+            table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+            return table if order is None else table.in_order(order)
 
     def score_continuations(
         self,

@@ -24,6 +24,7 @@ from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.base import check_rows
+from wordprob.tables.frames import pick_texts
 from wordprob.tables.layout import Layout, Offsets, lay_out, parse_columns, with_marks
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
@@ -621,15 +622,9 @@ def _repeat_texts(table: WordTable, number_of_text: Sequence[int]) -> tuple[pd.D
 
     ``number_of_text`` says for each text which of the scored ones it is.
     """
-    scored_words = table.words()
-    scored_texts = table.texts()
-    counts = scored_texts["n_words"].to_numpy(dtype=np.int64)
-    ends = np.cumsum(counts)
-    rows = [np.arange(ends[number] - counts[number], ends[number]) for number in number_of_text]
-    words = scored_words.iloc[np.concatenate(rows) if rows else []].reset_index(drop=True)
-    words["text_id"] = np.repeat(np.arange(len(number_of_text)), counts[list(number_of_text)])
-    texts = scored_texts.iloc[list(number_of_text)].reset_index(drop=True)
-    texts["text_id"] = range(len(number_of_text))
+    words, texts = pick_texts(table.words(), table.texts(), number_of_text)
+    words["text_id"] = np.repeat(np.arange(len(texts)), texts["n_words"].to_numpy(dtype=np.int64))
+    texts["text_id"] = range(len(texts))
     return words, texts
 
 
