@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from wordprob.core.text import Document
 from wordprob.errors import InputError, counted
+from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
 from wordprob.scoring.documents import check_texts, documents_of
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepare import BatchSettings, Chunk
+from wordprob.scoring.shared_contexts import NO_HEAD, heads_of
 from wordprob.scoring.word_choice import WordChoice
 
 
@@ -31,17 +33,26 @@ class Continuations:
     alone: list[Document]
     begins: list[int]
 
-    def chunks(self, choice: WordChoice) -> list[Chunk]:
-        """Cut the texts into chunks, each text with its whole context."""
-        lengths = [len(document.text) for document in self.whole]
+    def chunks(self, choice: WordChoice, tokenizer: Tokenizer, settings: BatchSettings) -> list[Chunk]:
+        """Cut the texts into chunks, each text with its whole context, or with the end of it and the head as ids."""
+        heads = [NO_HEAD] * len(self.whole)
+        if choice.given is None and choice.definition.local:
+            contexts = [document.text[:begin] for document, begin in zip(self.whole, self.begins, strict=True)]
+            heads = heads_of(contexts, tokenizer, settings.max_text_tokens)
+        documents = [
+            Document(document.id, document.text[head.stop :]) for document, head in zip(self.whole, heads, strict=True)
+        ]
+        begins = [begin - head.stop for begin, head in zip(self.begins, heads, strict=True)]
+        lengths = [len(document.text) for document in documents]
         return [
             Chunk(
-                self.whole[part],
+                documents[part],
                 **choice.of_part(part),
-                context_lengths=self.begins[part],
-                offset_origins=self.begins[part],
+                context_lengths=begins[part],
+                offset_origins=begins[part],
                 source_documents=self.alone[part],
                 shares_context=True,
+                heads=[head.ids for head in heads[part]],
             )
             for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
         ]

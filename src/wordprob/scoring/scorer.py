@@ -311,7 +311,7 @@ class Scorer:
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in texts.whole))
         if max_context is None:
-            chunks = texts.chunks(choice)
+            chunks = texts.chunks(choice, self.model.tokenizer, settings)
         else:
             limited = LimitedTexts(texts.whole, texts.alone, texts.begins, choice, shares_context=True)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)

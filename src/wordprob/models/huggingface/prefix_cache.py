@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Ints, concat_ranges
 from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
 from wordprob.models.huggingface.context_states import ContextStates, KeptContexts
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
@@ -330,17 +330,16 @@ class PrefixCache:
         rest_numbers = np.full_like(ids, PADDING)  # which of its row's rests each token belongs to
         wanted = np.zeros(ids.shape, dtype=bool)
         for number, row in enumerate(rows):
-            begin = 0
-            for rest_number, member in enumerate(row.members):
-                request = requests[member]
-                n_context = request.n_context
-                end = begin + len(request.ids) - n_context
-                ids[number, begin:end] = request.ids[n_context:]
-                positions[number, begin:end] = np.arange(n_context, len(request.ids))
-                context_lengths[number, begin:end] = n_context
-                rest_numbers[number, begin:end] = rest_number
-                wanted[number, begin + request.first - n_context : end] = True
-                begin = end
+            members = [requests[member] for member in row.members]
+            contexts = np.array([request.n_context for request in members])
+            lengths = np.array([len(request.ids) for request in members]) - contexts
+            own = slice(row.tokens)
+            ids[number, own] = np.concatenate([request.ids[request.n_context :] for request in members])
+            positions[number, own] = concat_ranges(contexts, lengths)
+            context_lengths[number, own] = np.repeat(contexts, lengths)
+            rest_numbers[number, own] = np.repeat(np.arange(len(members)), lengths)
+            firsts = np.array([request.first for request in members])
+            wanted[number, own] = positions[number, own] >= np.repeat(firsts, lengths)
         visible = _visible(
             longest_context, self._forward.to_device(context_lengths), self._forward.to_device(rest_numbers)
         )
