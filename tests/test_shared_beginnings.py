@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import wordprob
+from tiny_models import FAMILIES, build
+from tolerances import float32_log_prob_tolerance
+from wordprob.core.atoms import atoms_of
+from wordprob.core.words import Whitespace
 from wordprob.models.prefix_trees import grow_trees
-from wordprob.models.protocol import Request
+from wordprob.models.protocol import PrefixStates, Request
 from wordprob.scoring import shared_beginnings
 from wordprob.scoring.shared_beginnings import share_beginnings
 
@@ -157,3 +161,27 @@ def test_few_shared_tokens_are_not_worth_it():
     requests = [Request(np.array([1, 2, 3, 4])), Request(np.array([1, 2, 3, 5]))]
     assert not share_beginnings(requests).goes_on_from
     assert shared_beginnings.MIN_SHARED_TOKENS == 4
+
+
+# --- every family of models -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_trees_give_what_sequences_give_alone(tokenizer_of, family):
+    model = build(family, tokenizer_of)
+    assert model.prefix_cache.shares_beginnings == model.prefix_cache.usable
+    atoms = atoms_of(model.tokenizer.vocabulary, Whitespace(), model.vocab_size)
+    ids = np.random.default_rng(0).integers(5, 400, 30)
+    ends = [ids[:6], ids[10:13], ids[10:17], ids[20:21], ids[:6]]
+    requests = [Request(np.concatenate([ids[:5], end]), context_tokens=0) for end in ends]
+    states = PrefixStates()
+    found = dict(model.open(requests, atoms, states))
+    tolerance = float32_log_prob_tolerance(model)
+    for index, alone in model.score(requests, atoms):
+        assert np.allclose(found[index].target, alone.target, atol=tolerance)
+        assert np.allclose(found[index].mass, alone.mass, atol=tolerance)
+    # What goes on from the states that were kept.
+    further = [Request(np.append(request.ids, 7), first=len(request.ids)) for request in requests]
+    resumed = dict(model.open(further, atoms, states))
+    for index, alone in model.score(further, atoms):
+        assert np.allclose(resumed[index].mass, alone.mass, atol=tolerance)

@@ -37,8 +37,8 @@ class Continuations:
         """Cut the texts into chunks, each text with its whole context, or with the end of it and the head as ids."""
         heads = [NO_HEAD] * len(self.whole)
         if choice.given is None and choice.definition.local:
-            contexts = [document.text[:begin] for document, begin in zip(self.whole, self.begins, strict=True)]
-            heads = heads_of(contexts, tokenizer, settings.max_text_tokens)
+            texts = [document.text for document in self.whole]
+            heads = heads_of(texts, self.begins, tokenizer, settings.max_text_tokens)
         documents = [
             Document(document.id, document.text[head.stop :]) for document, head in zip(self.whole, heads, strict=True)
         ]

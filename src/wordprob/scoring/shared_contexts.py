@@ -7,6 +7,8 @@ of it, as much as word definitions and spellings look at.
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,38 +46,47 @@ NO_TOKENS = Tokens(NO_HEAD.ids, NO_HEAD.ids, NO_HEAD.ids)
 NO_CUT = (0, 0)
 
 
-def heads_of(contexts: Sequence[str], tokenizer: Tokenizer, max_text_tokens: int | None) -> list[Head]:
-    """Return the head of each context; an empty one for a context that is short, or that only one text has.
+def heads_of(
+    texts: Sequence[str], context_lengths: Sequence[int], tokenizer: Tokenizer, max_text_tokens: int | None
+) -> list[Head]:
+    """Return the head of each text's context; an empty one where the context is short, or is not that of other texts.
 
     Parameters
     ----------
-    contexts
-        The context of each text.
+    texts, context_lengths
+        The texts, and how many characters at the beginning of each are its context.
     tokenizer
         The model's tokenizer.
     max_text_tokens
-        How many tokens of a text fit into the model's context.
+        How many tokens of a text fit into the model's context. A text that may have more keeps its head.
     """
-    counts = Counter(contexts)
+    contexts = [text[:length] for text, length in zip(texts, context_lengths, strict=True)]
     heads = {
-        context: _head(context, tokenizer, max_text_tokens) if count > 1 else NO_HEAD
-        for context, count in counts.items()
+        context: _head(context, tokenizer) if count > 1 else NO_HEAD for context, count in Counter(contexts).items()
     }
-    return [heads[context] for context in contexts]
+    found = []
+    for text, context in zip(texts, contexts, strict=True):
+        head = heads[context]
+        fits = max_text_tokens is None or len(head.ids) + _most_tokens(text[head.stop :]) <= max_text_tokens
+        found.append(head if fits else NO_HEAD)
+    return found
 
 
-def _head(context: str, tokenizer: Tokenizer, max_text_tokens: int | None) -> Head:
+def _most_tokens(text: str) -> float:
+    """Return the most tokens that a text can have: one for each byte, and one for a space that is put before it."""
+    if not unicodedata.is_normalized("NFC", text):
+        return math.inf  # a tokenizer may compose and decompose characters
+    return len(text.encode("utf-8", "surrogatepass")) + 1
+
+
+def _head(context: str, tokenizer: Tokenizer) -> Head:
     if len(context) < MIN_CONTEXT_CHARACTERS:
         return NO_HEAD
     # The first cut after this place leaves enough of the context, unless there is none for long.
     cut = tokenizer.cut(context, len(context) - OVERLAP_CHARACTERS - MAX_LAST_CHARACTERS)
     if cut is None or len(context) - cut[1] < OVERLAP_CHARACTERS:
         return NO_HEAD
-    ids = tokenizer.encode([context[: cut[0]]])[0].ids
-    # Nothing is cut off at the beginning of a text with a head. Half of the model's context is left for the rest.
-    if max_text_tokens is not None and 2 * len(ids) > max_text_tokens:
-        return NO_HEAD
-    return Head(ids, cut[1])
+    return Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
 
 
 def encode_sharing(tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int] | None) -> list[Tokens]:
