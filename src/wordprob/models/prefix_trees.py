@@ -20,7 +20,7 @@ from wordprob.core.arrays import Bools, Ints
 MIN_SHARED_TOKENS = 4
 """Sequences that share fewer tokens at their beginning are run apart: a wider row costs more than it saves."""
 MAX_TREE_TOKENS = 256
-"""Tokens of a tree, at most, unless two sequences alone have more: attention grows with the length of the row."""
+"""Tokens of a tree, at most, unless its sequences share at least half of theirs: attention grows with the row."""
 
 
 @dataclass
@@ -81,14 +81,17 @@ def grow_trees(sequences: Sequence[Ints]) -> list[PrefixTree]:
     trees: list[PrefixTree] = []
     for index, shared in zip(*neighbours(sequences), strict=True):
         sequence = sequences[index]
-        if shared >= MIN_SHARED_TOKENS:
-            tree = trees[-1]
-            n_tokens = len(tree.ids) + len(sequence) - shared
-            if n_tokens <= MAX_TREE_TOKENS or not tree.branches or n_tokens <= 2 * len(sequence):
-                tree.add(index, sequence, shared)
-                continue
-        trees.append(lone_tree(index, sequence))
+        if shared >= MIN_SHARED_TOKENS and _pays(trees[-1], sequence, shared):
+            trees[-1].add(index, sequence, shared)
+        else:
+            trees.append(lone_tree(index, sequence))
     return trees
+
+
+def _pays(tree: PrefixTree, sequence: Ints, shared: int) -> bool:
+    """Return True if a sequence is better added to a tree than run alone."""
+    n_tokens = len(tree.ids) + len(sequence) - shared
+    return n_tokens <= MAX_TREE_TOKENS or (2 * shared >= len(sequence) and n_tokens <= 2 * len(sequence))
 
 
 def neighbours(sequences: Sequence[Ints]) -> tuple[list[int], list[int]]:

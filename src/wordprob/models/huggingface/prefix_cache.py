@@ -67,7 +67,7 @@ class SequenceStates(NamedTuple):
 
     Attributes
     ----------
-    index
+    number
         Which sequence.
     hidden
         Its hidden states, ``[length, H]``.
@@ -75,7 +75,7 @@ class SequenceStates(NamedTuple):
         Its key/value states.
     """
 
-    index: int
+    number: int
     hidden: torch.Tensor
     states: ContextStates
 
@@ -163,10 +163,10 @@ class PrefixCache:
             wanted = []
             members = []
             for sequence in batch:
-                request = requests[indices[sequence.index]]
+                request = requests[indices[sequence.number]]
                 kept.add(request.ids, sequence.states)
                 wanted.append(sequence.hidden[request.first :])
-                members.append(indices[sequence.index])
+                members.append(indices[sequence.number])
             yield members, torch.cat(wanted)
 
     def run_shared(
@@ -208,7 +208,7 @@ class PrefixCache:
         """Run contexts and return their states."""
         states: dict[int, ContextStates] = {}
         for batch in self.run_sequences(contexts):
-            states.update((sequence.index, sequence.states) for sequence in batch)
+            states.update((sequence.number, sequence.states) for sequence in batch)
         return [states[index] for index in range(len(contexts))]
 
     # --- whole sequences ---

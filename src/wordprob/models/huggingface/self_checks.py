@@ -141,7 +141,7 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     try:
         with torch.inference_mode(), forward.attention():
             found = [sequence for batch in cache.run_sequences(sequences) for sequence in batch]
-            alone = [forward.run_requests([Request(sequences[sequence.index])]) for sequence in found]
+            alone = [forward.run_requests([Request(sequences[sequence.number])]) for sequence in found]
     except UNSUPPORTED:
         return False
     finally:
