@@ -203,5 +203,7 @@ def test_candidates_without_a_value_have_reasons():
     impossible = scorer.score_candidates("She saw the", ["She", "saw"], share=True).to_pandas()
     assert impossible["probability"].tolist() == [0.0, 0.0]
     assert impossible["note"].str.contains("no share: all candidates have the probability 0").all()
+    mixed = scorer.score_candidates("She saw the", ["She", ""], share=True).to_pandas()
+    assert mixed["note"].tolist() == ["probability zero; no share: a candidate has no value", "no words"]
     with pytest.raises(InputError, match="no candidates"):
         scorer.score_candidates("She", [])

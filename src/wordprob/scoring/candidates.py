@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordprob.core.equation import logsumexp
 from wordprob.errors import InputError
 from wordprob.scoring.continuations import pair_up
 from wordprob.tables.formats import ExtendedSheet, Frame
@@ -99,42 +100,41 @@ def by_candidate(scored: WordTable, own: pd.DataFrame, share: bool) -> WordTable
     added = add_up_spans(words, candidates, [[whole_span(candidate)] for candidate in candidates])
     added = added.drop(columns=list(LEFT_OUT))
     surprisals = added.pop("surprisal").to_numpy(dtype=np.float64)
-    probabilities = np.exp(-surprisals * UNITS[scored.unit])
+    log_probs = -surprisals * UNITS[scored.unit]
     added.insert(0, "surprisal", surprisals)
-    added.insert(1, "probability", probabilities)
+    added.insert(1, "probability", np.exp(log_probs))
     if share:
-        shares = shares_of(probabilities, contexts, candidates)
-        added.insert(2, "share", shares)
-        added["note"] = _share_notes(added["note"].tolist(), shares, probabilities)
+        totals = log_totals(log_probs, contexts, candidates)
+        with np.errstate(invalid="ignore"):
+            added.insert(2, "share", np.exp(log_probs - totals))
+        added["note"] = _share_notes(added["note"].tolist(), log_probs, totals)
     extended = ExtendedSheet(Frame(own, "the candidates"), np.arange(len(own)), added)
     return WordTable(words, scored.texts(), scored.metadata, extended)
 
 
-def shares_of(probabilities: Floats, contexts: list[str], candidates: list[str]) -> Floats:
-    """Return the share of each candidate among the different candidates after the same context.
+def log_totals(log_probs: Floats, contexts: list[str], candidates: list[str]) -> Floats:
+    """Return for each candidate log p of all different candidates after the same context, added up.
 
-    Not a number for all candidates of a context if one of them has no probability.
+    Not a number if one of them has no probability.
 
     Examples
     --------
-    >>> shares_of(np.array([0.1, 0.3, 0.1]), ["a"] * 3, ["x", "y", "x"]).round(2).tolist()
-    [0.25, 0.75, 0.25]
+    >>> np.exp(log_totals(np.log([0.1, 0.3, 0.1]), ["a"] * 3, ["x", "y", "x"])).round(2).tolist()
+    [0.4, 0.4, 0.4]
     """
-    totals: dict[str, dict[str, float]] = {}
-    for context, candidate, probability in zip(contexts, candidates, probabilities.tolist(), strict=True):
-        totals.setdefault(context, {})[candidate] = probability
-    sums = {context: sum(of_context.values()) for context, of_context in totals.items()}
-    with np.errstate(invalid="ignore"):
-        shares: Floats = probabilities / np.array([sums[context] for context in contexts])
-    return shares
+    of_contexts: dict[str, dict[str, float]] = {}
+    for context, candidate, log_prob in zip(contexts, candidates, log_probs.tolist(), strict=True):
+        of_contexts.setdefault(context, {})[candidate] = log_prob
+    totals = {context: logsumexp(np.array(list(known.values()))) for context, known in of_contexts.items()}
+    return np.array([totals[context] for context in contexts])
 
 
-def _share_notes(notes: list[str], shares: Floats, probabilities: Floats) -> list[str]:
+def _share_notes(notes: list[str], log_probs: Floats, totals: Floats) -> list[str]:
     """Return the notes, with the reason where a candidate has a probability but no share."""
     with_reasons = []
-    for note, share, probability in zip(notes, shares.tolist(), probabilities.tolist(), strict=True):
+    for note, log_prob, total in zip(notes, log_probs.tolist(), totals.tolist(), strict=True):
         reason = ""
-        if math.isnan(share) and not math.isnan(probability):
-            reason = ALL_IMPOSSIBLE if probability == 0.0 else NO_SHARE
+        if not math.isnan(log_prob) and not math.isfinite(total):
+            reason = NO_SHARE if math.isnan(total) else ALL_IMPOSSIBLE
         with_reasons.append("; ".join(filter(None, [note, reason])))
     return with_reasons
