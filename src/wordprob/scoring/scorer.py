@@ -20,6 +20,7 @@ from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError, UnsupportedError
+from wordprob.models.given import wrap_given_model
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -122,7 +123,10 @@ class Scorer:
     Parameters
     ----------
     model
-        A :class:`wordprob.models.protocol.LanguageModel`; :func:`wordprob.load` makes one from a name.
+        A :class:`wordprob.models.protocol.LanguageModel`, or a transformers model that is loaded already. For models by
+        name, and for further options, use :func:`wordprob.load`.
+    tokenizer
+        The tokenizer of a transformers model.
 
     Examples
     --------
@@ -132,8 +136,8 @@ class Scorer:
     ['mark', 1.514, 0.0]
     """
 
-    def __init__(self, model: LanguageModel) -> None:
-        self.model = model
+    def __init__(self, model: Any, tokenizer: Any = None) -> None:
+        self.model = wrap_given_model(model, tokenizer)
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     def __repr__(self) -> str:
@@ -379,9 +383,12 @@ class Scorer:
 
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""
-        return self._preparers.get(
+        preparer = self._preparers.get(
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
+        if getattr(self.model, "may_change", False):
+            preparer.cut_off_tokens.known_starts.clear()
+        return preparer
 
     @property
     def cached_definitions(self) -> int:

@@ -12,6 +12,13 @@ from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path
 from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach
+from wordprob.models.huggingface.load_arguments import (
+    base_of_adapter,
+    check_quantized,
+    loading_arguments,
+    put_adapter_on,
+    unwrapped,
+)
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import (
     HFTokenizer,
@@ -26,6 +33,7 @@ from wordprob.options import ModelOptions
 HUB_TIMEOUT_SECONDS = 10
 
 HAS_CHAT_TEMPLATES = True
+USES_FROM_PRETRAINED = True
 
 MASKED_MODEL_TYPES = (
     "albert",
@@ -64,7 +72,10 @@ def load(source: str, options: ModelOptions) -> HFModel:
     metadata = model_metadata(
         network, origin if directory.is_dir() else options.model, origin, revision, options.compile
     )
-    return HFModel(network, tokenizer, metadata, compile=options.compile)
+    if options.adapter is not None:
+        network = put_adapter_on(network, options.adapter)
+        metadata |= describe_adapter(options.adapter)
+    return HFModel(unwrapped(network), tokenizer, metadata, compile=options.compile)
 
 
 def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
@@ -83,7 +94,11 @@ def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
 def describe(source: str, options: ModelOptions) -> dict[str, Any]:
     """Return a directory's name and fingerprint, or the revision of a model on the hub."""
     path = Path(source).expanduser()
-    return describe_path(path) if path.exists() else {"revision": options.revision or ""}
+    described: dict[str, Any] = describe_path(path) if path.exists() else {"revision": options.revision or ""}
+    if options.adapter is not None:
+        adapter = Path(options.adapter).expanduser()
+        described["adapter"] = describe_path(adapter) if adapter.exists() else {"source": options.adapter}
+    return described
 
 
 def commit(source: str, options: ModelOptions) -> str:
@@ -107,7 +122,7 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
     from transformers import AutoConfig
 
     exclude_imports_from_garbage_collection()
-    dtype = pick_dtype(options.dtype, device)
+    arguments = loading_arguments(options, pick_dtype(options.dtype, device))
     where: dict[str, Any] = {
         "revision": options.revision or "main",
         "trust_remote_code": options.trust_remote_code,
@@ -119,30 +134,81 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             raise _unreadable(source, error, options.trust_remote_code) from error
         require_causal(config, source)
         try:
-            network, report = read_weights(source, dtype=dtype, **where)
+            network, report = read_weights(source, **arguments, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
     check_weights(network, report, source)
-    return network.to(device)
+    check_quantized(network, options)
+    # Parts of a model that is divided among devices, or was loaded in fewer bits, are where they belong.
+    is_placed = options.device_map is not None or getattr(network, "is_quantized", False)
+    return network if is_placed and network.device.type != "meta" else network.to(device)
 
 
 def model_metadata(network: Any, name: str, source: str, revision: str, compiled: bool) -> dict[str, str]:
     """Return what a table records about a model."""
+    return {"model": name, "source": source, "revision": revision, **describe_network(network, compiled)}
+
+
+def describe_network(network: Any, compiled: bool) -> dict[str, str]:
+    """Return what a table records about the state of a network: precision, devices, adapters, versions."""
     import torch
     import transformers
 
-    metadata = {
-        "model": name,
-        "source": source,
-        "revision": revision,
-        "dtype": str(network.dtype).removeprefix("torch."),
-        "device": str(network.device),
-    }
+    metadata = {"dtype": str(network.dtype).removeprefix("torch."), "device": _devices(network)}
+    quantization = getattr(network.config, "quantization_config", None)
+    if quantization is not None:
+        metadata["quantization"] = quantization_in_words(quantization)
+    adapters = active_adapters(network)
+    if adapters:
+        metadata["adapter"] = ", ".join(adapters)
     if compiled:
         metadata["compiled"] = "yes"
     metadata["transformers"] = transformers.__version__
     metadata["torch"] = str(torch.__version__)
     return metadata
+
+
+def active_adapters(network: Any) -> list[str]:
+    """Return the names of the adapters that are at work in the layers of a network."""
+    active: dict[str, None] = {}
+    for module in network.modules():
+        if type(module).__module__.startswith("peft."):
+            names = getattr(module, "active_adapters", None)
+            if isinstance(names, list) and not getattr(module, "disable_adapters", False):
+                active |= dict.fromkeys(map(str, names))
+    return list(active)
+
+
+def quantization_in_words(quantization: Any) -> str:
+    """Return how the weights of a model were quantized: the method, and what it calls the kind of numbers."""
+    method = getattr(quantization, "quant_method", "")
+    kind = getattr(quantization, "quant_type", None)
+    if getattr(quantization, "load_in_4bit", False):
+        kind = f"4bit {quantization.bnb_4bit_quant_type}"
+    elif getattr(quantization, "load_in_8bit", False):
+        kind = "8bit"
+    name = kind if isinstance(kind, str) else "" if kind is None else type(kind).__name__
+    return f"{getattr(method, 'value', method)} {name}".strip()
+
+
+def describe_adapter(adapter: str) -> dict[str, str]:
+    """Return what a table records about an adapter by its name or directory."""
+    import peft
+
+    path = Path(adapter).expanduser()
+    described = {"adapter": path.name if path.is_dir() else adapter, "peft": str(peft.__version__)}
+    if path.is_dir():
+        described["adapter_fingerprint"] = describe_path(path)["fingerprint"]
+    return described
+
+
+def _devices(network: Any) -> str:
+    """Return the device of a network, or all of them where it is divided."""
+    places = getattr(network, "hf_device_map", None)
+    if not places:
+        return str(network.device)
+    names = [f"cuda:{place}" if isinstance(place, int) else str(place) for place in places.values()]
+    return " ".join(dict.fromkeys(names))
 
 
 def end_ids(network: Any) -> list[int]:
@@ -185,13 +251,37 @@ def require_causal(config: Any, source: str) -> None:
 
 
 def _unreadable(source: str, error: Exception, trust_remote_code: bool) -> ModelError:
+    """Return the error for a model that transformers could not load, with what to do about it."""
+    base = base_of_adapter(Path(source))
+    if is_gated(error):
+        page = f"https://huggingface.co/{source}"
+        return ModelError(
+            f"the hub gives {source} only to people who have accepted its licence. Accept it at {page}, make a token "
+            "at https://huggingface.co/settings/tokens, and type: hf auth login"
+        )
     if "trust_remote_code" in str(error) and not trust_remote_code:
         advice = "It brings its own code; if you trust it, set the option trust_remote_code."
+    elif base:
+        advice = f"It is a PEFT adapter; set `model` to the model that it was made for, {base}, and `adapter` to it."
     elif Path(source).is_dir():
         advice = "The directory needs config.json, the weights (*.safetensors) and the tokeniser's files."
     else:
-        advice = "Is the name right, and the hub in reach? A local directory or .gguf file works without a network."
+        advice = (
+            "Is the name right, and the hub in reach? If it is a private model, type: hf auth login. A local directory "
+            "or .gguf file works without a network."
+        )
     return ModelError(f"the model {source} could not be loaded: {first_line(error)}. {advice}")
+
+
+def is_gated(error: BaseException | None) -> bool:
+    """Return True if the hub refused a model until its licence is accepted; transformers raises errors around that."""
+    from huggingface_hub.errors import GatedRepoError
+
+    while error is not None:
+        if isinstance(error, GatedRepoError) or "gated repo" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextlib.contextmanager
