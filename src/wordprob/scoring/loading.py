@@ -41,7 +41,8 @@ def load(
         A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
         ``BACKEND:SOURCE`` with the name of a registered backend. ``NAME@REVISION`` is a revision of a model on the hub,
         such as a checkpoint: ``pythia-160m@step1000``. Or a transformers model that you have loaded, changed, adapted
-        or quantized yourself; then only ``tokenizer``, ``bos``, ``chat_template``, ``chat_prompt`` and ``compile`` apply.
+        or quantized yourself; then only ``tokenizer``, ``bos``, ``chat_template``, ``chat_prompt`` and ``compile``
+        apply.
     tokenizer
         For a model that is loaded already: its transformers tokenizer, or the name or directory to load that from.
     bos

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
@@ -286,8 +287,11 @@ def is_gated(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hide the progress bars and warnings of transformers."""
+    """Hide the progress bars and warnings of transformers, and what the packages say that it imports."""
     from transformers.utils import logging
+
+    for name in ("torchao", "torch.utils._pytree"):
+        getLogger(name).setLevel(ERROR)
 
     level = logging.get_verbosity()
     shows_bars = logging.is_progress_bar_enabled()

@@ -137,6 +137,21 @@ class HFModel:
         return self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
 
     @property
+    def weight_bytes(self) -> int:
+        """The memory that the network's parameters and buffers take."""
+        return int(self.network.get_memory_footprint())
+
+    @property
+    def shortcuts(self) -> dict[str, str]:
+        """What the self-checks decided: how the network is run."""
+        return {
+            "head": "the network's own logits" if self.head.linear is None else "applied to the last hidden states",
+            "padding": "masked" if self.forward.masks_padding else "not masked: the network does not see it",
+            "shared contexts": "run once" if self.prefix_cache.usable else "run again for each continuation",
+            "several texts in a row": "padded" if self.forward.varlen is None else "run without padding",
+        }
+
+    @property
     def head_weight(self) -> torch.Tensor:
         """The weights of the network's language-modelling head, ``[V, H]``."""
         weight: torch.Tensor = self.network.get_output_embeddings().weight
