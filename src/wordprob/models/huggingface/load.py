@@ -243,6 +243,7 @@ def require_causal(config: Any, source: str) -> None:
     """Raise :class:`UnsupportedError` for models that do not predict each token from those before it."""
     architectures = list(getattr(config, "architectures", None) or [])
     causal = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
+    causal |= bool(getattr(config, "is_decoder", False))
     masked = any("MaskedLM" in name for name in architectures) or config.model_type in MASKED_MODEL_TYPES
     advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
     if getattr(config, "is_encoder_decoder", False):
