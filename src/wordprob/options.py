@@ -167,6 +167,12 @@ class ModelOptions(Options):
         "Further arguments of transformers' from_pretrained, as JSON.",
         check="wordprob.models.huggingface.load_arguments:parse_model_kwargs",
     )
+    masking: str = option(
+        "within_word_l2r",
+        "Masked models: mask a token with the later ones of its word (within_word_l2r), or alone (original).",
+        noun="kind of masking",
+        choices=("within_word_l2r", "original"),
+    )
 
 
 @dataclass(frozen=True)

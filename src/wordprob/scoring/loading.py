@@ -32,6 +32,7 @@ def load(
     quantize: str | None = None,
     device_map: str | Mapping[str, str | int] | None = None,
     model_kwargs: str | Mapping[str, Any] | None = None,
+    masking: str = "within_word_l2r",
 ) -> Scorer:
     """Open a model, or take one that is open already, and return a scorer for it.
 
@@ -72,6 +73,9 @@ def load(
         ``sequential``, or a mapping from the names of modules to devices.
     model_kwargs
         Further arguments of transformers' ``from_pretrained``.
+    masking
+        For masked models: ``within_word_l2r`` masks a token together with the later tokens of the same word (Kauf &
+        Ivanova 2023), ``original`` masks it alone (Salazar et al. 2020).
     """
     options = ModelOptions(
         model=str(model) if isinstance(model, str | Path) else DEFAULT_MODEL,
@@ -87,6 +91,7 @@ def load(
         quantize=quantize,
         device_map=device_map,
         model_kwargs=model_kwargs,
+        masking=masking,
     )
     if not isinstance(model, str | Path):
         return Scorer(wrap_given_model(model, tokenizer, options))

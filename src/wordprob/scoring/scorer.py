@@ -21,6 +21,7 @@ from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError, UnsupportedError
 from wordprob.models.given import wrap_given_model
+from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -41,6 +42,7 @@ from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
+from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -374,6 +376,8 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
+        if isinstance(self.model, MaskedModel):
+            return score_masked(self.model, preparer, chunks, settings, progress)
         if workers:
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
@@ -397,6 +401,8 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
+        if isinstance(self.model, MaskedModel):
+            refuse_causal_options(options)
         start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
         if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
@@ -432,7 +438,8 @@ class Scorer:
                 rules=_part_of(choice.rules, part),
                 unscored=_part_of(choice.unscored, part),
             )
-            if choice.given is None and len(chunk.documents) == 1:
+            is_cut = choice.given is None and len(chunk.documents) == 1 and not isinstance(self.model, MaskedModel)
+            if is_cut:
                 tokenizer = self.model.tokenizer
                 chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
             else:
@@ -446,7 +453,7 @@ class Scorer:
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
             "words": choice.description,
-            "estimator": "corrected",
+            "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             **limit,

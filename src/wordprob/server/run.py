@@ -44,6 +44,7 @@ def serve(
     quantize: str | None = None,
     device_map: str | Mapping[str, str | int] | None = None,
     model_kwargs: str | Mapping[str, Any] | None = None,
+    masking: str = "within_word_l2r",
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the page and the JSON route until interrupted.
@@ -61,7 +62,7 @@ def serve(
         Further host names that the server answers to.
     bos, chat_template, chat_prompt, device, dtype, compile, revision, trust_remote_code
         How to open the models that are given by name, as for :func:`wordprob.load`.
-    adapter, quantize, device_map, model_kwargs
+    adapter, quantize, device_map, model_kwargs, masking
         The same.
     ready
         Called with the address of the page once the model is loaded.
@@ -79,6 +80,7 @@ def serve(
         "quantize": quantize,
         "device_map": device_map,
         "model_kwargs": model_kwargs,
+        "masking": masking,
     }
     settings = ServerSettings(
         models=public_names([_model_options(model, shared) for model in models or [DEFAULT_MODEL]]),

@@ -9,7 +9,15 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, estimate_name
+from wordprob.tables.schema import (
+    EXTRA_COLUMNS,
+    PSEUDO_SURPRISAL,
+    TEXT_COLUMNS,
+    UNITS,
+    WORD_COLUMNS,
+    Column,
+    estimate_name,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +78,8 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
     requested = [EXTRA_COLUMNS[name] for name in dict.fromkeys(extras)]
-    return [*standard, *estimates, *requested, note]
+    pseudo = [] if batch.pseudo_surprisal is None else [PSEUDO_SURPRISAL]
+    return [*standard, *pseudo, *estimates, *requested, note]
 
 
 def _estimate_column(estimator: str) -> Column:

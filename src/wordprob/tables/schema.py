@@ -85,6 +85,14 @@ WORD_COLUMNS: tuple[Column, ...] = (
 )
 """The columns that every table of words has, in their order. Further ones come before the last."""
 
+PSEUDO_SURPRISAL = Column(
+    "pseudo_surprisal",
+    "−log of the word's pseudo-likelihood, for masked models only",
+    attrgetter("pseudo_surprisal"),
+    in_units=True,
+)
+"""The column that takes the place of surprisals in tables of masked models, where those are missing."""
+
 EXTRA_COLUMNS: dict[str, Column] = {}
 """The further columns that can be requested, by name."""
 

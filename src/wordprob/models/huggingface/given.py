@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import ModelError, OptionError
-from wordprob.models.huggingface.load import describe_network, end_ids, require_causal
+from wordprob.models.huggingface.load import describe_network, end_ids, kind_of, wrap_network
 from wordprob.models.huggingface.load_arguments import unwrapped
-from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer, message_of, read_tokenizer
 from wordprob.options import ModelOptions
 
@@ -20,7 +19,7 @@ LOADING_OPTIONS = (
 """Options that say how to load a model; they mean nothing for one that is loaded."""
 
 
-def wrap_network(model: Any, tokenizer: Any, options: ModelOptions) -> HFModel:
+def wrap_loaded(model: Any, tokenizer: Any, options: ModelOptions) -> Any:
     """Return a language model made of a transformers model and its tokenizer.
 
     Nothing about the two is changed: the network is in evaluation mode only while it runs, and the tokenizer is copied.
@@ -32,7 +31,7 @@ def wrap_network(model: Any, tokenizer: Any, options: ModelOptions) -> HFModel:
     network = unwrapped(model)
     _require_language_model(network)
     name = _name_of(network)
-    require_causal(network.config, name)
+    kind_of(network.config, name)
     wrapped_tokenizer = _wrap_tokenizer(tokenizer, network, options)
     metadata = {
         "model": Path(name).name if Path(name).is_dir() else name,
@@ -43,7 +42,7 @@ def wrap_network(model: Any, tokenizer: Any, options: ModelOptions) -> HFModel:
     }
     if wrapped_tokenizer.chat is not None:
         metadata |= {"chat_template": str(options.chat_template), "before_text": wrapped_tokenizer.chat.text_before}
-    return HFModel(network, wrapped_tokenizer, metadata, compile=options.compile, may_change=True)
+    return wrap_network(network, wrapped_tokenizer, metadata, options, may_change=True)
 
 
 def _refuse_loading_options(options: ModelOptions) -> None:

@@ -20,6 +20,7 @@ from wordprob.models.huggingface.load_arguments import (
     put_adapter_on,
     unwrapped,
 )
+from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import (
     HFTokenizer,
@@ -54,8 +55,8 @@ MASKED_MODEL_TYPES = (
 # --- the backend's functions (see wordprob.models.registry) ----------------------------------------------------------
 
 
-def load(source: str, options: ModelOptions) -> HFModel:
-    """Load a causal model from a hub id or a directory."""
+def load(source: str, options: ModelOptions) -> Any:
+    """Load a causal or masked model from a hub id or a directory: an :class:`HFModel` or a :class:`MaskedModel`."""
     device = pick_device(options.device)
     with cache_alone_if_out_of_reach(source), quiet():
         network = load_network(source, options, device)
@@ -76,7 +77,16 @@ def load(source: str, options: ModelOptions) -> HFModel:
     if options.adapter is not None:
         network = put_adapter_on(network, options.adapter)
         metadata |= describe_adapter(options.adapter)
-    return HFModel(unwrapped(network), tokenizer, metadata, compile=options.compile)
+    return wrap_network(unwrapped(network), tokenizer, metadata, options)
+
+
+def wrap_network(
+    network: Any, tokenizer: HFTokenizer, metadata: dict[str, str], options: ModelOptions, may_change: bool = False
+) -> HFModel | MaskedModel:
+    """Return a network behind the protocol: a masked model, or else a causal one."""
+    if type(network).__name__.endswith("ForMaskedLM"):
+        return MaskedModel(network, tokenizer, metadata, options.masking)
+    return HFModel(network, tokenizer, metadata, compile=options.compile, may_change=may_change)
 
 
 def load_tokenizer(source: str, options: ModelOptions) -> HFTokenizer:
@@ -133,9 +143,9 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             config = AutoConfig.from_pretrained(source, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
-        require_causal(config, source)
+        kind = kind_of(config, source)
         try:
-            network, report = read_weights(source, **arguments, **where)
+            network, report = read_weights(source, kind, **arguments, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
     check_weights(network, report, source)
@@ -239,8 +249,11 @@ def _distinct_ids(declared: list[Any]) -> list[int]:
     return list(dict.fromkeys(int(i) for i in ids))
 
 
-def require_causal(config: Any, source: str) -> None:
-    """Raise :class:`UnsupportedError` for models that do not predict each token from those before it."""
+def kind_of(config: Any, source: str) -> str:
+    """Return the kind of a model, as the classes of transformers have it in their names: CausalLM or MaskedLM.
+
+    Raises :class:`UnsupportedError` for models of other kinds.
+    """
     architectures = list(getattr(config, "architectures", None) or [])
     causal = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
     causal |= bool(getattr(config, "is_decoder", False))
@@ -248,8 +261,7 @@ def require_causal(config: Any, source: str) -> None:
     advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedError(f"{source} is an encoder–decoder model ({config.model_type}); {advice}")
-    if masked and not causal:
-        raise UnsupportedError(f"{source} is a masked model ({config.model_type}); {advice}")
+    return "MaskedLM" if masked and not causal else "CausalLM"
 
 
 def _unreadable(source: str, error: Exception, trust_remote_code: bool) -> ModelError:
