@@ -147,6 +147,17 @@ def test_a_directory_and_the_command_line(tokenizer, tmp_path):
     assert rows[0][header.index("surprisal")] == ""
 
 
+def test_regions_of_a_table_are_added_up(tokenizer):
+    import pandas as pd
+
+    words = ["she", "saw", "the", "markers"]
+    table = pd.DataFrame({"item": 1, "word": words, "region": ["a", "b", "b", "b"]})
+    scorer = wordprob.load(build(), tokenizer)
+    by_word = wordprob.score_table(table, scorer, group_by="item").to_pandas()["pseudo_surprisal"]
+    by_region = wordprob.score_table(table, scorer, group_by="item", sum_by="region").to_pandas()["pseudo_surprisal"]
+    assert by_region.tolist() == pytest.approx([by_word[0], by_word[1:].sum()])
+
+
 @pytest.mark.parametrize(
     "options", [{"max_context": 5}, {"spellings": "all"}, {"extras": ["entropy"]}, {"estimators": ["naive"]}]
 )

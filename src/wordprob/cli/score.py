@@ -35,6 +35,7 @@ TABLE_ONLY = (
     "start_column",
     "end_column",
     "offsets",
+    "source_column",
 )
 """Options that mean something for tables only."""
 
@@ -59,6 +60,7 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
 @click.option(
     "--target-column", help="For texts on rows: column with the critical word or words; only these are scored."
 )
+@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )

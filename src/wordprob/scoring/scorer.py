@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import regex
@@ -19,8 +20,9 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, UnsupportedError
+from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.given import wrap_given_model
+from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel
 from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
@@ -183,6 +185,7 @@ class Scorer:
         max_open: int = 128,
         progress: Progress | bool | None = None,
         readers: int | None = 0,
+        sources: Sequence[str] | None = None,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -227,6 +230,8 @@ class Scorer:
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
+        sources
+            For encoder–decoder models: the source of each text, which is then the target.
         """
         options = ScoringOptions(
             words=_rule_of(words),
@@ -250,14 +255,20 @@ class Scorer:
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         words_to_score = choice.of_texts(chosen)
-        if max_context is None:
-            chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
+        self._check_sources(sources, len(documents), options)
+        if sources is not None or max_context is None:
+            chunks = [] if sources is not None else self._chunks(to_score, words_to_score, settings, chunk_characters)
         else:
             limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
             shown = progress_over(advance, len(documents) - len(chosen))
-            scored = self._score(choice.definition, chunks, settings, readers, shown)
+            if sources is None:
+                scored = self._score(choice.definition, chunks, settings, readers, shown)
+            else:
+                scored = self._score_targets(
+                    choice.definition, to_score, words_to_score, [sources[n] for n in chosen], settings, shown
+                )
             everything = with_empty_texts(scored, documents, chosen)
             return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
 
@@ -363,6 +374,51 @@ class Scorer:
         if isinstance(context, str):
             return next_words(self, context, words, **options)
         return [next_words(self, each, words, **options) for each in context]
+
+    # --- targets of encoder–decoder models ---
+
+    def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
+        """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
+        if isinstance(self.model, EncoderDecoderModel):
+            if sources is None:
+                self.model.require_source()
+            elif options.max_context is not None:
+                raise UnsupportedError("`max_context` is not for targets that have a source; leave it out.")
+        elif sources is not None:
+            raise OptionError(
+                "texts have sources for encoder–decoder models only, such as T5 and BART, and this model is another "
+                "one; leave out `sources`."
+            )
+        if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
+            given = "one string" if isinstance(sources, str) else str(len(sources))
+            raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
+
+    def _score_targets(
+        self,
+        definition: WordDefinition,
+        documents: Sequence[Document],
+        words: WordChoice,
+        sources: Sequence[str],
+        settings: BatchSettings,
+        progress: Progress | None,
+    ) -> Iterator[BatchScores]:
+        """Score texts given their sources; texts in a row that have the same one are scored together."""
+        model: Any = self.model
+        before = model.source
+        done = 0
+        try:
+            for source, group in groupby(range(len(documents)), key=lambda n: sources[n]):
+                positions = list(group)
+                model.set_source(source)
+                some = [documents[n] for n in positions]
+                chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
+                chunks = self._chunks(some, words.of_texts(positions), settings, chunk_characters)
+                yield from self._score(definition, chunks, settings, 0, None)
+                done += len(positions)
+                if progress is not None:
+                    progress(done, len(documents))
+        finally:
+            model.set_source(before)
 
     # --- steps ---
 

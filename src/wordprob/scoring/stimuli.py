@@ -116,11 +116,12 @@ class Stimuli(StimulusTable):
         """Return the positions of the texts to score, each once, and for every text which of them it is."""
         word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(self.layout.texts)
         word_lists = self.layout.places or self.layout.words or word_lists
+        sources = self.sources() or [""] * len(self.layout.texts)
         positions: list[int] = []
-        numbers: dict[tuple[str, tuple[str | Offsets, ...]], int] = {}
+        numbers: dict[tuple[str, str, tuple[str | Offsets, ...]], int] = {}
         number_of_text = []
         for position, (text, words) in enumerate(zip(self.layout.texts, word_lists, strict=True)):
-            key = (text, tuple(words))
+            key = (sources[position], text, tuple(words))
             if key not in numbers:
                 numbers[key] = len(positions)
                 positions.append(position)
@@ -137,6 +138,9 @@ class Stimuli(StimulusTable):
             words = [self.layout.places[position] for position in positions]
         elif self.layout.words is not None:
             words = [self.layout.words[position] for position in positions]
+        sources = self.sources()
+        if sources is not None:
+            scoring["sources"] = [sources[position] for position in positions]
         return scorer.score([self.layout.texts[position] for position in positions], words, **scoring)
 
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
@@ -226,6 +230,7 @@ def read_stimuli(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
     _check_strings(
@@ -244,12 +249,16 @@ def read_stimuli(
         frequencies=frequencies,
         start_column=start_column,
         end_column=end_column,
+        source_column=source_column,
     )
     opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
     layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
     layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
-    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets)
+    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets, source_column)
     _check_predictors(stimuli)
+    if source_column is not None:
+        opened.require(source_column)
+        stimuli.sources()
     if offsets and not stimuli.rows_are_words:
         raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
     if offsets and layout.by_offsets:
@@ -411,6 +420,7 @@ def score_table(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
     **scoring: Any,
@@ -466,6 +476,9 @@ def score_table(
         frequencies of the three words before (``surprisal_prev1``, …), which are missing where a text begins.
     frequencies
         Where frequencies come from: ``wordfreq:LANGUAGE``, or a file of words and counts or log p. English by default.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text, such as the sentence that the text
+        translates.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -503,6 +516,7 @@ def score_table(
         encoding=encoding,
         predictors=predictors,
         frequencies=frequencies,
+        source_column=source_column,
     )
     guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
     for remark in [*guesses, *stimuli.warnings()]:

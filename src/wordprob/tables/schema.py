@@ -187,6 +187,12 @@ def estimate_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(estimate_name(""))]
 
 
+def summed_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
+    given = list(names)
+    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
+
+
 def check_extras(names: Collection[str]) -> None:
     """Raise :class:`OptionError` unless all names are those of further columns."""
     for name in names:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import ModelError, OptionError
-from wordprob.models.huggingface.load import describe_network, end_ids, kind_of, wrap_network
+from wordprob.models.huggingface.load import describe_network, end_ids, start_ids_of, wrap_network
 from wordprob.models.huggingface.load_arguments import unwrapped
 from wordprob.models.huggingface.tokenizer import HFTokenizer, message_of, read_tokenizer
 from wordprob.options import ModelOptions
@@ -31,7 +31,6 @@ def wrap_loaded(model: Any, tokenizer: Any, options: ModelOptions) -> Any:
     network = unwrapped(model)
     _require_language_model(network)
     name = _name_of(network)
-    kind_of(network.config, name)
     wrapped_tokenizer = _wrap_tokenizer(tokenizer, network, options)
     metadata = {
         "model": Path(name).name if Path(name).is_dir() else name,
@@ -63,7 +62,7 @@ def _require_language_model(network: Any) -> None:
             f"a model is a name, a directory, or a transformers model, not a {kind}. A model of another kind needs the "
             "methods of wordprob.models.protocol.LanguageModel."
         )
-    if kind.endswith("Model") and not kind.endswith("LMHeadModel"):
+    if network.base_model is network and network.get_output_embeddings() is None:
         raise ModelError(
             f"{kind} has no language-model head, so it has no probabilities; load it with "
             f"transformers.AutoModelForCausalLM.from_pretrained('{_name_of(network)}')."
@@ -87,7 +86,9 @@ def _wrap_tokenizer(tokenizer: Any, network: Any, options: ModelOptions) -> HFTo
     if isinstance(tokenizer, HFTokenizer):
         return tokenizer
     if isinstance(tokenizer, str | Path):
-        return read_tokenizer(tokenizer, options.bos, end_ids(network), message=message)
+        return read_tokenizer(
+            tokenizer, options.bos, end_ids(network), message=message, start_ids=start_ids_of(network)
+        )
     if hasattr(tokenizer, "image_processor") or hasattr(tokenizer, "feature_extractor"):
         tokenizer = tokenizer.tokenizer  # a processor of text and images or sounds
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
@@ -101,4 +102,6 @@ def _wrap_tokenizer(tokenizer: Any, network: Any, options: ModelOptions) -> HFTo
             f"`tokenizer` must be a transformers tokenizer, such as {load}, or its name, not a "
             f"{type(tokenizer).__module__.partition('.')[0]}.{type(tokenizer).__name__}.{hint}"
         )
-    return HFTokenizer(copy.deepcopy(tokenizer), options.bos, end_ids(network), message)
+    start_ids = start_ids_of(network)
+    known_start = () if start_ids is None else start_ids(tokenizer)
+    return HFTokenizer(copy.deepcopy(tokenizer), options.bos, end_ids(network), message, known_start)

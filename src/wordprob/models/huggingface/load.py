@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
-from wordprob.errors import ModelError, UnsupportedError
+from wordprob.errors import ModelError
 from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path
+from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, target_start_ids
 from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach
 from wordprob.models.huggingface.load_arguments import (
     base_of_adapter,
@@ -56,7 +58,7 @@ MASKED_MODEL_TYPES = (
 
 
 def load(source: str, options: ModelOptions) -> Any:
-    """Load a causal or masked model from a hub id or a directory: an :class:`HFModel` or a :class:`MaskedModel`."""
+    """Load a model from a hub id or a directory: an :class:`HFModel`, or a :class:`MaskedModel`."""
     device = pick_device(options.device)
     with cache_alone_if_out_of_reach(source), quiet():
         network = load_network(source, options, device)
@@ -67,6 +69,7 @@ def load(source: str, options: ModelOptions) -> Any:
             options.revision,
             trust_remote_code=options.trust_remote_code,
             message=message_of(options),
+            start_ids=start_ids_of(network),
         )
     directory = Path(source)
     origin = directory.name if directory.is_dir() else source
@@ -83,9 +86,11 @@ def load(source: str, options: ModelOptions) -> Any:
 def wrap_network(
     network: Any, tokenizer: HFTokenizer, metadata: dict[str, str], options: ModelOptions, may_change: bool = False
 ) -> HFModel | MaskedModel:
-    """Return a network behind the protocol: a masked model, or else a causal one."""
+    """Return a network behind the protocol: a masked model, an encoder–decoder model, or else a causal one."""
     if type(network).__name__.endswith("ForMaskedLM"):
         return MaskedModel(network, tokenizer, metadata, options.masking)
+    if is_encoder_decoder(network):
+        return EncoderDecoderModel(network, tokenizer, metadata, may_change=may_change)
     return HFModel(network, tokenizer, metadata, compile=options.compile, may_change=may_change)
 
 
@@ -143,7 +148,7 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             config = AutoConfig.from_pretrained(source, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
-        kind = kind_of(config, source)
+        kind = kind_of(config)
         try:
             network, report = read_weights(source, kind, **arguments, **where)
         except Exception as error:
@@ -249,18 +254,24 @@ def _distinct_ids(declared: list[Any]) -> list[int]:
     return list(dict.fromkeys(int(i) for i in ids))
 
 
-def kind_of(config: Any, source: str) -> str:
-    """Return the kind of a model, as the classes of transformers have it in their names: CausalLM or MaskedLM.
+def is_encoder_decoder(network: Any) -> bool:
+    """Return True for a network that has an encoder and a decoder."""
+    return bool(getattr(network.config, "is_encoder_decoder", False))
 
-    Raises :class:`UnsupportedError` for models of other kinds.
-    """
+
+def start_ids_of(network: Any) -> Callable[[Any], Sequence[int]] | None:
+    """Return what finds, for a tokenizer, what comes before every text, where the network's configuration says that."""
+    return partial(target_start_ids, network) if is_encoder_decoder(network) else None
+
+
+def kind_of(config: Any) -> str:
+    """Return the kind of a model as classes of transformers have it in their names: CausalLM, MaskedLM, Seq2SeqLM."""
     architectures = list(getattr(config, "architectures", None) or [])
     causal = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
     causal |= bool(getattr(config, "is_decoder", False))
     masked = any("MaskedLM" in name for name in architectures) or config.model_type in MASKED_MODEL_TYPES
-    advice = "wordprob needs a causal model, such as gpt2-small or smollm2-135m; `wordprob models` lists some."
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedError(f"{source} is an encoder–decoder model ({config.model_type}); {advice}")
+    if getattr(config, "is_encoder_decoder", False) and not causal:
+        return "Seq2SeqLM"
     return "MaskedLM" if masked and not causal else "CausalLM"
 
 
