@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
@@ -92,6 +92,8 @@ class TailScores(NamedTuple):
         log B after them.
     ambiguous, usual
         The mass of cut-off characters after them of which only some end the word, and the part of it that is in B.
+    log_masses
+        The log-mass of every atom after them, unless they end inside a character.
     """
 
     branch: int
@@ -99,6 +101,7 @@ class TailScores(NamedTuple):
     log_boundary: float
     ambiguous: float = 0.0
     usual: float = 0.0
+    log_masses: Floats | None = None
 
 
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
@@ -330,7 +333,7 @@ def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Sco
     log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
     log_ambiguous = logsumexp(masses[atoms.columns(ambiguous)])
     log_usual = logsumexp(masses[atoms.columns(ambiguous & tail.boundary)])
-    return TailScores(branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)))
+    return TailScores(branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), masses)
 
 
 def tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail, room: int = 0) -> Request:
