@@ -105,6 +105,16 @@ def test_the_source_matters_and_the_batch_does_not(tokenizer):
     assert not np.allclose(other, together.loc[together["text_id"] == 0, "surprisal"], atol=1e-3)
 
 
+def test_nothing_is_remembered_of_another_source(tokenizer):
+    """What a text may begin with is read on once for all texts of a causal model, but it depends on the source."""
+    network = build()
+    first, second = wordprob.load(network, tokenizer), wordprob.load(network, tokenizer)
+    first.score(["It"], sources=["Sie sah das Zeichen."])
+    again = first.score(["It"], sources=["Nein!"], unit="nats").to_pandas()["before"][0]
+    alone = second.score(["It"], sources=["Nein!"], unit="nats").to_pandas()["before"][0]
+    assert again == pytest.approx(alone, abs=1e-6)
+
+
 def test_what_comes_before_a_target(tokenizer):
     """Some tokenizers put a token before a text; the decoder has seen it after its own start token."""
     from tokenizers import processors

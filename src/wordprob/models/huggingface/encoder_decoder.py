@@ -69,14 +69,13 @@ class DecoderGivenSource:
 class EncoderDecoderModel(HFModel):
     """An encoder–decoder model: a causal model of the target once a source is set."""
 
-    def __init__(
-        self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str], *, may_change: bool = False
-    ) -> None:
+    def __init__(self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
         decoder = DecoderGivenSource(network)
         self._decoder = decoder
         self.source: str | None = None
         decoder.encode(tokenizer.transformers_tokenizer(PROBE_SOURCE)["input_ids"])
-        super().__init__(decoder, tokenizer, {**metadata, "kind": "encoder-decoder"}, may_change=may_change)
+        # With every source it is another model of targets, so nothing is remembered from one to the next.
+        super().__init__(decoder, tokenizer, {**metadata, "kind": "encoder-decoder"}, may_change=True)
 
     def set_source(self, source: str | None) -> None:
         """Set the source that the targets of the following calls belong to; ``None`` for none."""

@@ -90,7 +90,7 @@ def wrap_network(
     if type(network).__name__.endswith("ForMaskedLM"):
         return MaskedModel(network, tokenizer, metadata, options.masking)
     if is_encoder_decoder(network):
-        return EncoderDecoderModel(network, tokenizer, metadata, may_change=may_change)
+        return EncoderDecoderModel(network, tokenizer, metadata)
     return HFModel(network, tokenizer, metadata, compile=options.compile, may_change=may_change)
 
 
