@@ -323,8 +323,6 @@ def test_only_a_plain_head_is_applied_to_hidden_states(tokenizer_of, kind, optio
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (lambda: transformers.BertConfig(architectures=["BertForMaskedLM"]), "masked model"),
-        (lambda: transformers.RobertaConfig(), "masked model"),
         (lambda: transformers.T5Config(architectures=["T5ForConditionalGeneration"]), "encoder–decoder"),
     ],
 )

@@ -87,6 +87,14 @@ WORD_COLUMNS: tuple[Column, ...] = (
 )
 """The columns that every table of words has, in their order. Further ones come before the last."""
 
+PSEUDO_SURPRISAL = Column(
+    "pseudo_surprisal",
+    "−log of the word's pseudo-likelihood, for masked models only",
+    attrgetter("pseudo_surprisal"),
+    in_units=True,
+)
+"""The column that takes the place of surprisals in tables of masked models, where those are missing."""
+
 EXTRA_COLUMNS: dict[str, Column] = {}
 """The further columns that can be requested, by name."""
 
@@ -199,6 +207,12 @@ def columns_of(extra: str) -> list[Column]:
 def _statistics_of(name: str) -> Callable[[BatchScores], Any]:
     """Return the function that takes a statistic from a batch."""
     return lambda batch: batch.statistics[name]
+
+
+def summed_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
+    given = list(names)
+    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
 
 
 def check_extras(names: Collection[str]) -> None:
