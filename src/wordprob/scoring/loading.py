@@ -23,6 +23,8 @@ def load(
     compile: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    tokenizer: str | None = None,
+    top_logprobs: int = 20,
 ) -> Scorer:
     """Open a model and return a scorer for it.
 
@@ -31,7 +33,8 @@ def load(
     model
         A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
         ``BACKEND:SOURCE`` with the name of a registered backend. ``NAME@REVISION`` is a revision of a model on the hub,
-        such as a checkpoint: ``pythia-160m@step1000``.
+        such as a checkpoint: ``pythia-160m@step1000``. The address of a server, ``https://…`` (or
+        ``openai:NAME@https://…``), is a model that the server runs.
     bos
         The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
         training.
@@ -50,6 +53,12 @@ def load(
         Branch, tag or commit on the hub, unless the name has it.
     trust_remote_code
         Run code that comes with the model. Off by default.
+    tokenizer
+        For a model on a server: where its tokenizer is, a hub id, a directory or a ``.gguf`` file; by default what the
+        server names.
+    top_logprobs
+        For a model on a server: how many tokens it lists at each place. The more, the narrower the interval between
+        ``surprisal_low`` and ``surprisal_high``.
     """
     options = ModelOptions(
         model=str(model),
@@ -61,5 +70,7 @@ def load(
         compile=compile,
         revision=revision,
         trust_remote_code=trust_remote_code,
+        tokenizer=tokenizer,
+        top_logprobs=top_logprobs,
     )
     return Scorer(open_model(options))

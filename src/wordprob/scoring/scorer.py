@@ -405,6 +405,7 @@ class Scorer:
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
             search=_search_settings(options, self.model),
+            max_width=_max_width(options, self.model),
         )
 
     def _chunks(
@@ -455,6 +456,19 @@ def _search_settings(options: ScoringOptions, model: LanguageModel) -> SearchSet
             f"{type(model).__name__} has no method 'open', which all spellings need; use own as `spellings`."
         )
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
+
+
+def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
+    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
+    if not getattr(model, "lists_top_only", False):
+        return None
+    unknown = [*required_statistics(options.extras), *(["sum over all spellings"] if options.spellings == "all" else [])]
+    if unknown:
+        raise UnsupportedError(
+            f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "
+            "leave it out, or run the model on this machine."
+        )
+    return options.tolerance * math.log(2.0)
 
 
 Part = TypeVar("Part")
