@@ -41,17 +41,17 @@ class LogitReducer:
         self.n_atoms = len(atoms.labels)
         self._ids = [np.flatnonzero(atoms.atom_of_token == k) for k in range(self.n_atoms)]
         self._is_used = np.array([len(ids) > 0 for ids in self._ids])
-        self._members = np.zeros((len(atoms.atom_of_token), self.n_atoms), dtype=np.float32)
+        self._members = np.zeros((len(atoms.atom_of_token), self.n_atoms))
         self._members[np.arange(len(atoms.atom_of_token)), atoms.atom_of_token] = 1.0
 
     def normalisers(self, logits: Floats) -> tuple[Floats, Floats]:
         """Return the logarithm of the sum over all ids, ``[N]``, and over each atom, ``[N, K]``, of some rows."""
         top = logits.max(axis=1)
-        relative = np.exp(logits - top[:, None])
+        relative = np.exp(logits - top[:, None]).astype(np.float64)  # sums of many float32 would lose four digits
+        sums = relative @ self._members
         with np.errstate(divide="ignore"):
-            total = np.log(relative.sum(axis=1, dtype=np.float64)) + top
-            sums = relative @ self._members
-            mass = np.log(sums.astype(np.float64)) + top[:, None]
+            total = np.log(relative.sum(axis=1)) + top
+            mass = np.log(sums) + top[:, None]
         for row, atom in np.argwhere((sums < SMALLEST_SAFE_SUM) & self._is_used).tolist():
             mass[row, atom] = log_sum_exp(logits[None, row, self._ids[atom]].astype(np.float64))[0]
         return total, mass

@@ -2,12 +2,18 @@
 
 A *context* of llama.cpp holds the key/value states of tokens in *cells*. Every cell belongs to one or more *sequences*,
 which have numbers, and a token attends to the earlier cells of its own sequence.
+
+The library has several ways to compute the same, and chooses by the size of a batch. As it rounds activations to eight
+bits, the smallest difference grows to tenths of a nat. Two things here keep it to one way, so that a value does not depend on
+what else is in its batch: flash attention is off, and no batch has a single token. (The third is that a sequence
+always begins at the first cell.)
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 import weakref
 from collections.abc import Sequence
@@ -17,20 +23,26 @@ from typing import Any
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Floats, Ints
+from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.threads import wanted_threads
 
 BATCH_TOKENS = 128
 """Tokens that are run at a time, at most. More are no faster on a CPU, and take memory for the logits of each."""
 
-MAX_SEQUENCES = 64
+MAX_SEQUENCES = 2
 """Sequences in a context, at most."""
+
+SCRATCH_SEQUENCE = MAX_SEQUENCES
+"""A further sequence, for a token that nobody asked for."""
 
 CELLS_STEP = 256
 """The number of cells is a multiple of this."""
 
-ERROR_LEVEL = 3
+ERROR_LEVEL = 4
+NAMES_OF_FUNCTIONS = re.compile(r"^(?:\w+: |error loading model: )+")
+"""What the library puts before its messages."""
+
 MAX_LOG_LINES = 50
 DECODE_NO_ROOM = 1
 WITHOUT_END = -1
@@ -62,10 +74,10 @@ def _log_callback(llama_cpp: Any) -> Any:
 
 
 def _reason() -> str:
-    """Return what the library said first about what went wrong, without the name of its function."""
+    """Return what the library said first about what went wrong, without the names of its functions."""
     if not _last_errors:
         return "llama.cpp gives no reason"
-    return _last_errors[0].split(": ", 1)[-1].rstrip(". ")
+    return " ".join(NAMES_OF_FUNCTIONS.sub("", _last_errors[0]).split()).rstrip(".")
 
 
 def default_threads() -> int:
@@ -181,12 +193,14 @@ class LlamaContext:
     def __init__(self, file: LlamaFile, cells: int) -> None:
         llama = library()
         self._file = file
-        self.cells = -(-cells // CELLS_STEP) * CELLS_STEP
+        all_cells = -(-(cells + 1) // CELLS_STEP) * CELLS_STEP
+        self.cells = all_cells - 1  # without that of the scratch sequence
         parameters = llama.llama_context_default_params()
-        parameters.n_ctx = self.cells
+        parameters.n_ctx = all_cells
         parameters.n_batch = BATCH_TOKENS
         parameters.n_ubatch = BATCH_TOKENS
-        parameters.n_seq_max = MAX_SEQUENCES
+        parameters.n_seq_max = MAX_SEQUENCES + 1
+        parameters.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
         parameters.n_threads = parameters.n_threads_batch = default_threads()
         parameters.kv_unified = True  # sequences may have any lengths, and share cells
         parameters.swa_full = True  # a cell is kept after it has left the attention window
@@ -233,22 +247,24 @@ class LlamaContext:
         if not library().llama_state_seq_set_data(self._context, buffer, len(states), sequence):
             raise ModelError(f"llama.cpp could not restore the states of a context of {self._file.path.name}.")
 
-    def decode(self, ids: Ints, positions: Ints, sequences: Ints, wanted: Bools) -> Floats:
-        """Run tokens; return the logits ``[N, V]`` after those that are wanted.
+    def decode(self, ids: Ints, positions: Ints, sequence: int, first_wanted: int) -> Floats:
+        """Run tokens of a sequence; return the logits ``[N, V]`` after those from ``first_wanted`` on.
 
         The array is the library's own memory, and is overwritten by the next call.
         """
         llama = library()
         batch = self._batch
-        batch.n_tokens = len(ids)
-        for n, (token, position, sequence, is_wanted) in enumerate(
-            zip(ids.tolist(), positions.tolist(), sequences.tolist(), wanted.tolist(), strict=True)
-        ):
+        tokens = [(token, place, sequence) for token, place in zip(ids.tolist(), positions.tolist(), strict=True)]
+        is_single = len(tokens) == 1
+        if is_single:
+            tokens.append((tokens[0][0], 0, SCRATCH_SEQUENCE))
+        batch.n_tokens = len(tokens)
+        for n, (token, position, its_sequence) in enumerate(tokens):
             batch.token[n] = token
             batch.pos[n] = position
             batch.n_seq_id[n] = 1
-            batch.seq_id[n][0] = sequence
-            batch.logits[n] = is_wanted
+            batch.seq_id[n][0] = its_sequence
+            batch.logits[n] = first_wanted <= n < len(ids)
         threads = default_threads()
         llama.llama_set_n_threads(self._context, threads, threads)
         _last_errors.clear()
@@ -256,7 +272,9 @@ class LlamaContext:
         if status:
             reason = "its context has no room left" if status == DECODE_NO_ROOM else _reason()
             raise ModelError(f"llama.cpp could not run {self._file.path.name}: {reason}.")
-        n_wanted = int(np.count_nonzero(wanted))
+        if is_single:
+            self.remove(SCRATCH_SEQUENCE)
+        n_wanted = max(0, len(ids) - first_wanted)
         if not n_wanted:
             return np.zeros((0, self._file.vocab_size), dtype=np.float32)
         return np.ctypeslib.as_array(llama.llama_get_logits(self._context), shape=(n_wanted, self._file.vocab_size))
