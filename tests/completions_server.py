@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,9 @@ class Toy:
         self.model = LeakyLM()
         self.tokens = self.model.tokenizer.vocabulary.tokens
         pieces = self.model.tokenizer.vocabulary.pieces
-        self.texts = [token if piece is None else piece.decode() for token, piece in zip(self.tokens, pieces)]
+        self.texts = [
+            token if piece is None else piece.decode() for token, piece in zip(self.tokens, pieces, strict=True)
+        ]
 
     def ids(self, prompt):
         """Return the ids of a prompt: itself, or the start token and those of a text."""
@@ -46,7 +49,7 @@ class Toy:
 def as_vllm(toy, body):
     ids = toy.ids(body["prompt"])
     lists = [None]
-    for last, observed in zip(ids[:-1], ids[1:]):
+    for last, observed in pairwise(ids):
         listed = {**toy.top(last, body["prompt_logprobs"]), observed: float(toy.log_probs(last)[observed])}
         lists.append({str(i): {"logprob": value, "decoded_token": toy.texts[i]} for i, value in listed.items()})
     after = {f"token_id:{i}": value for i, value in toy.top(ids[-1], body["logprobs"]).items()}
@@ -60,7 +63,7 @@ def as_echo(toy, body, *, takes_ids=True):
         return 422, {"error": {"message": "prompt must be a string"}}
     ids = toy.ids(body["prompt"])
     log_probs, tops = [None], [None]
-    for last, observed in zip(ids[:-1], ids[1:]):
+    for last, observed in pairwise(ids):
         log_probs.append(float(toy.log_probs(last)[observed]))
         tops.append({toy.texts[i]: value for i, value in toy.top(last, body["logprobs"]).items()})
     after = toy.top(ids[-1], body["logprobs"])
@@ -97,6 +100,8 @@ class FakeServer:
     failures
         What happens to the next requests to score, one after another: a status, a pair of a status and headers, bytes
         that are sent as they are, or a number of seconds of silence as a float.
+    fails_from
+        After how many requests everything fails.
     key
         What must be sent, if anything.
     requests
@@ -108,6 +113,7 @@ class FakeServer:
         self.models = models
         self.key = key
         self.failures = []
+        self.fails_from = None
         self.requests = []
         self.headers = []
         self.toy = Toy()
@@ -153,6 +159,8 @@ def serving(*arguments, **options):
             if self.refuses_key():
                 return
             failure = state.failures.pop(0) if state.failures else None
+            if state.fails_from is not None and len(state.requests) > state.fails_from:
+                failure = 500
             if isinstance(failure, float):
                 time.sleep(failure)
             elif isinstance(failure, int):

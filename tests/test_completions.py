@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wordprob
@@ -93,9 +94,7 @@ def test_bounds_hold_for_random_distributions():
         order = np.argsort(-log_probs)[: int(random.integers(1, size + 1))]
         row = listed_row({int(i): float(log_probs[i]) for i in order}, observed, float(log_probs[observed]))
         ids = random.choice(size, size=2, replace=False)
-        request = Request(
-            np.array([0, observed]), gather=np.array([0]), gather_lists=np.array([0]), id_lists=[ids]
-        )
+        request = Request(np.array([0, observed]), gather=np.array([0]), gather_lists=np.array([0]), id_lists=[ids])
         scores = scores_from_listing([row, row], request, atoms)
         members = random.random(4) < 0.5
         truth = np.exp(log_probs)[members[atoms.atom_of_token]].sum()
@@ -168,7 +167,10 @@ def test_a_server_that_does_not_list_the_prompt(answer):
 
 
 def test_probabilities_that_add_up_to_more_than_one():
-    with serving(too_probable) as server, pytest.raises(NonsenseError, match=r"add up to a probability of .*more than 1"):
+    with (
+        serving(too_probable) as server,
+        pytest.raises(NonsenseError, match=r"add up to a probability of .*more than 1"),
+    ):
         load(server).score("the mark")
 
 
@@ -322,3 +324,32 @@ def test_redirects_are_not_followed():
 
     with serving(redirect) as server, pytest.raises(ModelError, match="redirects /v1/completions elsewhere"):
         load(server)
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_after_the_server_was_down(tmp_path, monkeypatch, truth):
+    from wordprob.runs import merge, run, status
+
+    monkeypatch.setenv("WORDPROB_API_KEY", KEY)
+    texts = ["the mark", "the marker", "the ark", "the marked"]
+    source = tmp_path / "texts.txt"
+    source.write_text("\n".join(texts), encoding="utf-8")
+    folder = tmp_path / "run"
+    with serving(key=KEY) as server:
+        options = {"model": server.url, "tokenizer": "exact:leaky", "top_logprobs": EVERYTHING, "shard_texts": 1}
+        server.fails_from = 3  # the first shards are done, and then the server is down
+        stopped = run(source, folder, **options)
+        assert 0 < stopped.texts < len(texts)
+        assert all("answered 500" in reason for reason in stopped.failed.values())
+        assert stopped.failed
+        server.fails_from = None
+        run(source, folder, **options)
+    assert (status(folder).texts, status(folder).failed) == (len(texts), {})
+    assert not status(folder).errors, "no text was blamed for the server"
+    found = pd.read_csv(merge(folder, tmp_path / "words.csv"))
+    expected = truth.score(texts).to_pandas()
+    assert np.allclose(found["surprisal"], expected["surprisal"])
+    assert {"surprisal_low", "surprisal_high"} <= set(found.columns)
+    assert not any(KEY.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""GGUF files run by llama.cpp: as close to the expanded model as their quantised arithmetic is, and told when broken."""
+"""GGUF files run by llama.cpp: as close to the expanded model as their quantised arithmetic allows."""
 
 from __future__ import annotations
 
@@ -239,7 +239,9 @@ def test_a_truncated_file(tmp_path, tiny, share):
     data = tiny.read_bytes()
     path = tmp_path / "cut.gguf"
     path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(ModelError, match=r"cut.gguf could not be read as a GGUF model by llama.cpp: .*complete") as error:
+    with pytest.raises(
+        ModelError, match=r"cut.gguf could not be read as a GGUF model by llama.cpp: .*complete"
+    ) as error:
         wordprob.load(path)
     assert "no reason" not in str(error.value)
 

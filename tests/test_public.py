@@ -17,10 +17,10 @@ from wordprob.models.registry import (
     CATALOGUE,
     commit,
     describe,
+    gguf_backend,
     open_model,
     open_tokenizer,
     register_backend,
-    gguf_backend,
     resolve,
 )
 from wordprob.options import ModelOptions

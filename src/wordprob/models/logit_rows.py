@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wordprob.core.arrays import Floats
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.models.protocol import STATISTICS, Request, Scores, log_sum_exp
 
@@ -117,6 +117,7 @@ class ScoresBuilder:
             self._statistics[name][numbers] = values
 
 
-def _between(rows: Floats, first: int, stop: int) -> Floats:
+def _between(rows: Ints, first: int, stop: int) -> Ints:
     """Return the places of those rows that are at least ``first`` and less than ``stop``."""
-    return np.flatnonzero((first <= rows) & (rows < stop))
+    places: Ints = np.flatnonzero((first <= rows) & (rows < stop))
+    return places

@@ -75,8 +75,8 @@ def resolve(model: str | Path) -> tuple[str, str]:
     >>> resolve("pythia-160m@step1000")
     ('hf', 'EleutherAI/pythia-160m')
     """
-    if str(model).startswith(SERVER_SCHEMES):
-        return "openai", str(model)
+    if is_on_server(str(model)):
+        return "openai", str(model).removeprefix("openai:")
     name, _ = split_revision(model)
     backend, _, source = name.partition(":")
     if name in DEFAULT_SOURCES or (backend in BACKENDS and ":" in name):
@@ -103,6 +103,15 @@ def resolve(model: str | Path) -> tuple[str, str]:
         f"no model is called '{name}'.{suggestion} `wordprob models` lists the short names; a hub id (owner/name), a "
         "directory, a .gguf file or the address of a server works too."
     )
+
+
+def is_on_server(model: str) -> bool:
+    """Return True for the name of a model that a server runs.
+
+    >>> is_on_server("openai:my-model@https://example.org/v1"), is_on_server("gpt2")
+    (True, False)
+    """
+    return model.startswith((*SERVER_SCHEMES, "openai:"))
 
 
 def gguf_backend() -> str:

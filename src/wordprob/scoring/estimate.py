@@ -10,9 +10,9 @@ from wordprob.core.characters import is_white_space
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
 from wordprob.tables.batch_scores import BatchScores, TextTotals
-from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.tables.schema import ALL_SPELLINGS, SERVER_BOUNDS
 
 MAX_SILENT_UNDECIDED_SHARE = 0.01

@@ -77,4 +77,3 @@ class MassBounds:
                     others = leaving - observed + after
                 values[:] = effective_boundaries(values, branch_boundaries, others)
             values[prepared.missing] = np.nan
-

@@ -370,7 +370,7 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
-        if workers:
+        if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
@@ -462,7 +462,10 @@ def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
     if not getattr(model, "lists_top_only", False):
         return None
-    unknown = [*required_statistics(options.extras), *(["sum over all spellings"] if options.spellings == "all" else [])]
+    unknown = [
+        *required_statistics(options.extras),
+        *(["sum over all spellings"] if options.spellings == "all" else []),
+    ]
     if unknown:
         raise UnsupportedError(
             f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "

@@ -188,7 +188,9 @@ class Client:
                 f"the server at {self.root} redirects {path} elsewhere; give the address that it redirects to.",
                 error.code,
             )
-        return RefusedError(f"the server at {self.root} refuses {path} ({error.code}): {said or 'no reason'}", error.code)
+        return RefusedError(
+            f"the server at {self.root} refuses {path} ({error.code}): {said or 'no reason'}", error.code
+        )
 
 
 class _TemporaryError(Exception):

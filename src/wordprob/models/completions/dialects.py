@@ -1,4 +1,4 @@
-"""Ways in which servers tell the log-probabilities of a prompt. Each is a class that returns rows for a sequence of ids.
+"""Ways in which servers tell the log-probabilities of a prompt. Each is a class that returns rows for a sequence.
 
 =====================  =================================================================================
 :class:`PromptLists`   vLLM: ``prompt_logprobs`` lists the tokens of the prompt by id

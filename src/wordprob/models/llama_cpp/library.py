@@ -4,9 +4,9 @@ A *context* of llama.cpp holds the key/value states of tokens in *cells*. Every 
 which have numbers, and a token attends to the earlier cells of its own sequence.
 
 The library has several ways to compute the same, and chooses by the size of a batch. As it rounds activations to eight
-bits, the smallest difference grows to tenths of a nat. Two things here keep it to one way, so that a value does not depend on
-what else is in its batch: flash attention is off, and no batch has a single token. (The third is that a sequence
-always begins at the first cell.)
+bits, the smallest difference grows to tenths of a nat. Two things here keep it to one way, so that a value does not
+depend on what else is in its batch: flash attention is off, and no batch has a single token. (The third is that a
+sequence always begins at the first cell.)
 """
 
 from __future__ import annotations
@@ -64,13 +64,12 @@ _last_errors: list[str] = []
 
 @cache
 def _log_callback(llama_cpp: Any) -> Any:
-    @llama_cpp.llama_log_callback
     def keep_errors(level: int, text: bytes, _: Any) -> None:
         if level == ERROR_LEVEL:
             _last_errors.append(text.decode("utf-8", "replace").strip())
             del _last_errors[:-MAX_LOG_LINES]
 
-    return keep_errors
+    return llama_cpp.llama_log_callback(keep_errors)
 
 
 def _reason() -> str:

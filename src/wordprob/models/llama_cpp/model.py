@@ -215,4 +215,3 @@ class LlamaModel:
             f"{self.metadata.get('model', 'the model')} returned logits that are not finite numbers (NaN or infinite) "
             f"after{earlier} the tokens {context!r}. Its weights may be damaged: fetch or convert it again."
         )
-
