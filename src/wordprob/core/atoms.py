@@ -78,6 +78,12 @@ class Atoms:
         """Return the indices of the atoms with these labels."""
         return [k for k, label in enumerate(self.labels) if label in labels]
 
+    @cached_property
+    def only_tokens(self) -> dict[int, int]:
+        """The token of each atom that has just one, by the atom's index."""
+        counts = np.bincount(self.atom_of_token, minlength=len(self.labels))
+        return {int(k): int(np.argmax(self.atom_of_token == k)) for k in np.flatnonzero(counts == 1)}
+
     def sizes(self) -> dict[Label, int]:
         """Return the number of tokens in each atom."""
         counts = np.bincount(self.atom_of_token, minlength=len(self.labels))
@@ -147,7 +153,10 @@ class TokenLabeller:
         cut_off = self._possible(piece)
         if len(cut_off.labels) == 1:
             return cut_off.usual
-        label = f"cut off: {', '.join(sorted(cut_off.labels))}; usually {cut_off.usual}"
+        # Whether white space comes next is asked after almost every word. So each token that leaves it open has an atom
+        # of its own: then the model has told the mass of each.
+        kind = f"cut off {piece.hex()}" if self._label(" ") in cut_off.labels else "cut off"
+        label = f"{kind}: {', '.join(sorted(cut_off.labels))}; usually {cut_off.usual}"
         self.possible[label] = cut_off
         return label
 

@@ -9,16 +9,34 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
-from wordprob.core.characters import Label, character_bytes, is_cut_off
+from wordprob.core.characters import Label, character_bytes, completions, is_cut_off
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
 
 class Completions(NamedTuple):
-    """The tokens after which a word has ended, and those that leave the character cut off."""
+    """The tokens after which a word has ended, and those after which it may have: the character is still cut off."""
 
     ending: Ints
     cut_off: tuple[int, ...]
+
+
+class Beginnings(NamedTuple):
+    """The atoms of tokens that begin a character of which only some completions end a word.
+
+    Attributes
+    ----------
+    single
+        Those of one token, as the atom's index and the token.
+    grouped
+        Those of several.
+    grouped_tokens
+        The tokens of these.
+    """
+
+    single: tuple[tuple[int, int], ...]
+    grouped: tuple[int, ...]
+    grouped_tokens: tuple[int, ...]
 
 
 class CutOffTokens:
@@ -35,6 +53,7 @@ class CutOffTokens:
         self._definition = definition
         self._atoms = atoms
         self._known: dict[tuple[bytes, frozenset[Label]], Completions] = {}
+        self._beginnings: dict[frozenset[Label], Beginnings] = {}
         self.known_starts: dict[tuple[bytes, frozenset[Label]], float] = {}
         """By what comes before every text, and the labels that may begin one: what cut-off characters there come to."""
 
@@ -52,6 +71,17 @@ class CutOffTokens:
             self._known[key] = self._complete(pending, ending) if pending else self._begin(ending)
         return self._known[key]
 
+    def beginnings(self, ending: frozenset[Label]) -> Beginnings:
+        """Return the atoms of tokens that begin a character, where these labels end a word."""
+        if ending not in self._beginnings:
+            only_tokens = self._atoms.only_tokens
+            columns = self._atoms.columns(self._atoms.ambiguous(ending))
+            single = tuple((k, only_tokens[k]) for k in columns if k in only_tokens)
+            grouped = tuple(k for k in columns if k not in only_tokens)
+            tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, grouped))
+            self._beginnings[ending] = Beginnings(single, grouped, tuple(tokens.tolist()))
+        return self._beginnings[ending]
+
     def usually_ends(self, pending: bytes, token: int, ending: frozenset[Label]) -> bool:
         """Return True if what a token begins usually ends a word, where these labels do."""
         label = self._atoms.labels[self._atoms.atom_of_token[token]]
@@ -66,11 +96,21 @@ class CutOffTokens:
         whole, cut_off = [], []
         for token in self._inner_tokens:
             data = pending + self._vocabulary.token_bytes[token]
+            if not self._possible_labels(data) & ending:
+                continue
             if is_cut_off(data):
                 cut_off.append(token)
-            elif self.label(data) in ending:
+            else:
                 whole.append(token)
         return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
+
+    def _possible_labels(self, data: bytes) -> frozenset[Label | None]:
+        """Return the labels that what begins with a character may get; all, where that would take long to find out."""
+        if not is_cut_off(data):
+            return frozenset({self.label(data)})
+        if len(data) < character_bytes(data[0]) - 1:
+            return frozenset(self._atoms.all_labels)
+        return frozenset(self._definition.label(character) for character in completions(data))
 
     def label(self, data: bytes) -> Label | None:
         """Return the label of what begins with a character; ``None`` for bytes that no text has."""

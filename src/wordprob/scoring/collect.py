@@ -42,11 +42,11 @@ class CollectedScores:
     read_on
         ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
     ambiguous_tails
-        The same two masses at the end of branches, by branch.
+        By branch: what the model said of branches at whose end there are such characters.
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
-        ``[W + D, K]``: the log-mass of every atom at every boundary, where such searches need it.
+        ``[W + D, K]``: the log-mass of every atom at every boundary.
     bounds
         How far masses may be off, of a model that lists only its most probable tokens.
     """
@@ -64,25 +64,25 @@ class CollectedScores:
     boundary_masses: Floats
     bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
-    ambiguous_tails: dict[int, tuple[float, float]] = field(default_factory=dict)
+    ambiguous_tails: dict[int, TailScores] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
         """Make room for what a batch needs."""
         alignment, plan = prepared.alignment, prepared.search_plan
-        n_searched = 0 if plan is None else alignment.n_words + alignment.n_texts
+        n_boundaries = alignment.n_words + alignment.n_texts
         return cls(
             token_log_probs=np.full(len(alignment.ids), np.nan),
-            boundaries=np.full(alignment.n_words + alignment.n_texts, np.nan),
+            boundaries=np.full(n_boundaries, np.nan),
             ends=np.full(alignment.n_texts, np.nan),
             leaving=np.zeros(len(prepared.branches)),
             after_leaving=np.zeros(len(prepared.branches)),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
-            ambiguous=np.zeros(alignment.n_words + alignment.n_texts),
-            usual=np.zeros(alignment.n_words + alignment.n_texts),
-            read_on=np.full(alignment.n_words + alignment.n_texts, np.nan),
+            ambiguous=np.zeros(n_boundaries),
+            usual=np.zeros(n_boundaries),
+            read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
-            boundary_masses=np.full((n_searched, prepared.set_members.shape[1]), np.nan),
+            boundary_masses=np.full((n_boundaries, prepared.set_members.shape[1]), np.nan),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
@@ -118,8 +118,7 @@ class CollectedScores:
         mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
         sets = prepared.boundary_sets[boundaries]
         boundary_mass = log_mass[mass_rows]
-        if len(self.boundary_masses):
-            self.boundary_masses[boundaries] = boundary_mass
+        self.boundary_masses[boundaries] = boundary_mass
         with np.errstate(divide="ignore"):
             log_members = np.log(prepared.set_members)
         self.boundaries[boundaries] = log_sum_exp(boundary_mass + log_members[sets])
@@ -144,7 +143,7 @@ class CollectedScores:
         if self.bounds is not None:
             self.bounds.add_tail(tail)
         if tail.ambiguous:
-            self.ambiguous_tails[tail.branch] = (tail.ambiguous, tail.usual)
+            self.ambiguous_tails[tail.branch] = tail
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""

@@ -8,14 +8,14 @@ and the error is less than that mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label
-from wordprob.core.cut_off_tokens import CutOffTokens
+from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request
 from wordprob.scoring.collect import CollectedScores
@@ -29,7 +29,7 @@ SMALLEST_SHARE_AT_START = 1e-6
 """The same at the beginning of texts, where reading on costs little and is done once for all of them."""
 
 SMALLEST_SHARE_READ_ON = 2e-5
-"""The same while one is being read on, and is cut off again."""
+"""The same for a single token, where characters are read on."""
 
 REQUESTS_AT_ONCE = 1024
 
@@ -52,6 +52,10 @@ class Reading:
         The probability of getting here from where the reading began.
     known
         The mass that is known to end the word where the reading began.
+    n_text
+        How many of the ids belong to the text: a model may have kept the states of these.
+    log_masses
+        Where a reading begins: the log-mass of every atom there, if that is known.
     began
         The number of the reading that this one goes on with.
     """
@@ -61,6 +65,8 @@ class Reading:
     pending: bytes
     weight: float
     known: float
+    n_text: int
+    log_masses: Floats | None = None
     began: int = 0
 
 
@@ -109,7 +115,8 @@ class CutOffReader:
             text, row = prepared.text_and_row(boundary, batch_row)
             window = window_of(prepared, text, row)
             ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
-            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary])))
+            log_masses = collected.boundary_masses[boundary]
+            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), len(ids), log_masses))
         at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
         collected.read_on[boundaries] = self._read_on_once(readings, at_start)
 
@@ -135,14 +142,16 @@ class CutOffReader:
         branches: list[int] = []
         readings: list[Reading] = []
         usual: list[float] = []
-        for branch, (ambiguous, counted) in collected.ambiguous_tails.items():
+        for branch, scores in collected.ambiguous_tails.items():
             tail = prepared.branches.tails[branch]
-            known = np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch])
-            if ambiguous > SMALLEST_SHARE * known:
-                ids = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES).ids
-                readings.append(Reading(ids, tail.boundary, tail.pending, 1.0, float(known)))
+            known = float(np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch]))
+            if scores.ambiguous > SMALLEST_SHARE * known:
+                request = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES)
+                readings.append(
+                    Reading(request.ids, tail.boundary, tail.pending, 1.0, known, request.first, scores.log_masses)
+                )
                 branches.append(branch)
-                usual.append(counted)
+                usual.append(scores.usual)
         decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(usual), 0.0)
         with np.errstate(divide="ignore"):
             collected.after_leaving[branches] = np.log(decided + np.array(self._read_on(readings)))
@@ -152,32 +161,62 @@ class CutOffReader:
         distinct: dict[tuple[bytes, frozenset[Label], bytes], int] = {}
         number = [distinct.setdefault((r.ids.tobytes(), r.ending, r.pending), len(distinct)) for r in readings]
         masses = [0.0] * len(distinct)
-        open_readings = [readings[number.index(n)] for n in range(len(distinct))]
-        for n, reading in enumerate(open_readings):
-            reading.began = n
+        open_readings = []
+        for n in range(len(distinct)):
+            reading = replace(readings[number.index(n)], began=n)
+            if reading.log_masses is None:
+                open_readings.append(reading)
+            else:
+                open_readings += self._begin(reading, masses)
         while open_readings:
             now, open_readings = open_readings[:REQUESTS_AT_ONCE], open_readings[REQUESTS_AT_ONCE:]
             id_lists: list[Ints] = []
             requests, followed = [], []
             for reading in now:
-                whole, cut_off = self._tokens.next_tokens(reading.pending, reading.ending)
+                whole, cut_off = self._next_tokens(reading)
                 lists = [whole, *(np.array([token]) for token in cut_off)]
                 numbers = len(id_lists) + np.arange(len(lists))
                 id_lists += lists
                 last = len(reading.ids) - 1
-                requests.append(Request(reading.ids, last, np.full(len(lists), last), numbers, id_lists, statistics=()))
+                rows = np.full(len(lists), last)
+                n_context = min(reading.n_text, last)
+                requests.append(Request(reading.ids, last, rows, numbers, id_lists, context_tokens=n_context))
                 followed.append(cut_off)
             for n, scores in self._model.open(requests, self._atoms, self._states):
                 reading = now[n]
                 found = reading.weight * np.exp(np.asarray(scores.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])
                 for token, weight in zip(followed[n], found[1:].tolist(), strict=True):
-                    if weight > SMALLEST_SHARE_READ_ON * reading.known:
-                        open_readings.append(self._go_on(reading, token, weight))
-                    elif self._tokens.usually_ends(reading.pending, token, reading.ending):
-                        masses[reading.began] += weight
+                    open_readings += self._go_on(reading, token, weight, masses)
         return [masses[n] for n in number]
 
-    def _go_on(self, reading: Reading, token: int, weight: float) -> Reading:
-        pending = reading.pending + self._tokens.bytes_of(token)
-        return Reading(np.append(reading.ids, token), reading.ending, pending, weight, reading.known, reading.began)
+    def _begin(self, reading: Reading, masses: list[float]) -> list[Reading]:
+        """Return what to read on, where the model has told the mass of every atom; add up what is not."""
+        atom_masses = np.exp(np.asarray(reading.log_masses, dtype=np.float64))
+        beginnings = self._tokens.beginnings(reading.ending)
+        readings = []
+        for atom, token in beginnings.single:
+            readings += self._go_on(reading, token, float(atom_masses[atom]), masses)
+        grouped = atom_masses[list(beginnings.grouped)]
+        if grouped.sum() > SMALLEST_SHARE_READ_ON * reading.known:
+            readings.append(reading)
+        else:
+            usual = self._atoms.with_cut_off(reading.ending)
+            for atom, mass in zip(beginnings.grouped, grouped.tolist(), strict=True):
+                masses[reading.began] += mass * (self._atoms.labels[atom] in usual)
+        return readings
+
+    def _next_tokens(self, reading: Reading) -> Completions:
+        if reading.pending:
+            return self._tokens.next_tokens(reading.pending, reading.ending)
+        return Completions(np.zeros(0, dtype=np.int64), self._tokens.beginnings(reading.ending).grouped_tokens)
+
+    def _go_on(self, reading: Reading, token: int, weight: float, masses: list[float]) -> list[Reading]:
+        """Return the reading that goes on with a token that is cut off, if it matters; otherwise count it."""
+        if weight > SMALLEST_SHARE_READ_ON * reading.known:
+            pending = reading.pending + self._tokens.bytes_of(token)
+            ids = np.append(reading.ids, token)
+            return [replace(reading, ids=ids, pending=pending, weight=weight, log_masses=None)]
+        if self._tokens.usually_ends(reading.pending, token, reading.ending):
+            masses[reading.began] += weight
+        return []

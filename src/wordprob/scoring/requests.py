@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
@@ -92,6 +92,8 @@ class TailScores(NamedTuple):
         log B after them.
     ambiguous, usual
         The mass of cut-off characters after them of which only some end the word, and the part of it that is in B.
+    log_masses
+        The log-mass of every atom after them, unless they end inside a character.
     bounds
         The least and the most that log B can be, where the model leaves it open.
     """
@@ -101,6 +103,7 @@ class TailScores(NamedTuple):
     log_boundary: float
     ambiguous: float = 0.0
     usual: float = 0.0
+    log_masses: Floats | None = None
     bounds: tuple[float, float] | None = None
 
 
@@ -334,7 +337,9 @@ def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Sco
     log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
     log_ambiguous = logsumexp(masses[atoms.columns(ambiguous)])
     log_usual = logsumexp(masses[atoms.columns(ambiguous & tail.boundary)])
-    return TailScores(branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), bounds)
+    return TailScores(
+        branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), masses, bounds
+    )
 
 
 def _tail_bounds(tail: BranchTail, atoms: Atoms, unlisted: Unlisted) -> tuple[float, float]:
