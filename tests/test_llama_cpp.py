@@ -234,6 +234,21 @@ def test_chat_templates_are_those_of_the_expanded_model(smollm2):
 
 
 @needs_llama_cpp
+def test_a_library_that_cannot_be_loaded(tiny, monkeypatch):
+    import sys
+
+    from wordprob.models.llama_cpp import library
+
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    library.library.cache_clear()
+    try:
+        with pytest.raises(ModelError, match="is installed, but cannot be loaded: .* write gguf: before its name"):
+            wordprob.load(tiny)
+    finally:
+        library.library.cache_clear()
+
+
+@needs_llama_cpp
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
 def test_a_truncated_file(tmp_path, tiny, share):
     data = tiny.read_bytes()

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
-from wordprob.errors import ModelError, UnsupportedError
+from wordprob.errors import ModelError, UnsupportedError, first_line
 from wordprob.models.threads import wanted_threads
 
 BATCH_TOKENS = 128
@@ -51,7 +51,13 @@ WITHOUT_END = -1
 @cache
 def library() -> Any:
     """Return the package ``llama_cpp``, with the library's messages turned off."""
-    import llama_cpp
+    try:
+        import llama_cpp
+    except Exception as error:  # a library that is missing or was built for another machine
+        raise ModelError(
+            f"llama-cpp-python is installed, but cannot be loaded: {first_line(error)}. Install it again, or expand "
+            "the file: write gguf: before its name."
+        ) from error
 
     llama_cpp.llama_log_set(_log_callback(llama_cpp), ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
