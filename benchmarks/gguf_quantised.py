@@ -1,6 +1,6 @@
 """What a GGUF file costs run by llama.cpp, beside the same file expanded: time, memory, and how far apart they are.
 
-    python benchmarks/llama_cpp.py TEXTS [results.csv]
+    python benchmarks/gguf_quantised.py TEXTS [results.csv]
 
 TEXTS has one text on each line. Each way runs in a process of its own, so that its memory is its own.
 """
