@@ -108,10 +108,13 @@ class RunSettings:
         """Return the same settings with a model's path that is valid from any directory."""
         from wordprob.models import resolve
 
-        path = Path(resolve(self.model.model)[1]).expanduser()
+        source = resolve(self.model.model)[1]
+        path = Path(source).expanduser()
         if not path.exists():
             return self
-        return replace(self, model=replace(self.model, model=str(path.resolve())))
+        backend = self.model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
+        prefix = backend if backend.endswith(":") else ""
+        return replace(self, model=replace(self.model, model=f"{prefix}{path.resolve()}"))
 
     def with_revision(self, revision: str | None) -> RunSettings:
         """Return the same settings with another revision of the model."""

@@ -445,7 +445,7 @@ class Scorer:
         preparer = self.preparer(definition)
         if isinstance(self.model, MaskedModel):
             return score_masked(self.model, preparer, chunks, settings, progress)
-        if workers:
+        if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
@@ -504,6 +504,7 @@ class Scorer:
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
             search=_search_settings(options, self.model),
+            max_width=_max_width(options, self.model),
         )
 
     def _chunks(
@@ -563,6 +564,22 @@ def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
         "estimators": tuple(arguments["estimators"]),
     }
     return ScoringOptions.pick({**arguments, **chosen})
+
+
+def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
+    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
+    if not getattr(model, "lists_top_only", False):
+        return None
+    unknown = [
+        *required_statistics(options.extras),
+        *(["sum over all spellings"] if options.spellings == "all" else []),
+    ]
+    if unknown:
+        raise UnsupportedError(
+            f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "
+            "leave it out, or run the model on this machine."
+        )
+    return options.tolerance * math.log(2.0)
 
 
 def _rule_of(words: Words) -> str | WordDefinition:

@@ -13,7 +13,14 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, InputWarning, OptionError
-from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
+from wordprob.models.registry import (
+    ModelIdentity,
+    check_model,
+    distinct_labels,
+    identity_of,
+    is_on_server,
+    model_label,
+)
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.progress import progress_callback
@@ -29,7 +36,7 @@ from wordprob.tables.layout import Layout, Offsets, lay_out, parse_columns, with
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
-from wordprob.tables.schema import estimate_columns, further_estimates
+from wordprob.tables.schema import SERVER_BOUNDS, estimate_columns, further_estimates
 from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 from wordprob.tables.targets import targets_after_contexts, with_targets
 
@@ -64,6 +71,8 @@ class Stimuli(StimulusTable):
         estimates
             The names of further estimates, from :func:`wordprob.tables.schema.further_estimates`.
         """
+        if any(map(is_on_server, labels)):
+            estimates = [*estimates, *SERVER_BOUNDS]
         names = columns.expected_columns(self, extras, estimates)
         columns.check_new_columns(self, names, labels, shape)
 

@@ -179,6 +179,13 @@ ALL_SPELLINGS: dict[str, str] = {
 """The estimates that are made with ``spellings="all"``, and what each says."""
 
 
+SERVER_BOUNDS: dict[str, str] = {
+    "low": "the least that the word's surprisal can be, by what a server lists",
+    "high": "the most that the word's surprisal can be, by what a server lists",
+}
+"""The estimates that come with models on a server, and what each says."""
+
+
 def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
     """Return the names of the estimates that a table has besides the two that every table has."""
     return [*estimators, *(ALL_SPELLINGS if spellings == "all" else ())]
