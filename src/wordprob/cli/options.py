@@ -259,6 +259,14 @@ def table_options(function: Function) -> Function:
     )
 
 
+def separator_option(function: Function) -> Function:
+    """Add the flag that says what stands between a context and what follows it."""
+    return click.option(
+        "--separator",
+        help="What stands between the context and what follows, unless one has white space there. Default: a space.",
+    )(function)
+
+
 # --- text files -------------------------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, columns_of, estimate_name
 from wordprob.tables.word_level_columns import RANK_COLUMNS
@@ -93,6 +93,22 @@ def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
     frame: pd.DataFrame = pa.concat_tables(words).to_pandas()
     frame.insert(0, WORD_COLUMNS[0].name, np.concatenate(text_ids))
     return frame
+
+
+def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the words and the summary of some texts, in this order; a text may be picked several times.
+
+    Parameters
+    ----------
+    words, texts
+        What :func:`build_frames` returned.
+    numbers
+        The positions of the texts in the summary.
+    """
+    counts = texts["n_words"].to_numpy(dtype=np.int64)
+    picked = np.array(numbers, dtype=np.int64)
+    rows = concat_ranges((np.cumsum(counts) - counts)[picked], counts[picked])
+    return words.iloc[rows].reset_index(drop=True), texts.iloc[picked].reset_index(drop=True)
 
 
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:

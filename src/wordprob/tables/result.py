@@ -19,7 +19,7 @@ from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.formats.parquet import arrow_table
-from wordprob.tables.frames import build_frames, with_whole_numbers
+from wordprob.tables.frames import build_frames, pick_texts, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
@@ -255,6 +255,13 @@ class WordTable:
         and model.
         """
         return self._texts.copy()
+
+    def in_order(self, order: Sequence[int]) -> WordTable:
+        """Return a table of texts with the texts in the order that they had before they were put into ``order``."""
+        numbers = [0] * len(order)
+        for number, position in enumerate(order):
+            numbers[position] = number
+        return WordTable(*pick_texts(self._words, self._texts, numbers), self.metadata)
 
     def missing(self) -> dict[str, int]:
         """Count the words without a surprisal, by reason."""
