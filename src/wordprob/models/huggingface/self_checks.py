@@ -196,6 +196,23 @@ def compiled_trunk(forward: Forward) -> Callable[..., Any]:
     return compiled
 
 
+def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
+    """Return True if sequences that are run as a tree have the states that they have alone."""
+    sequences = [np.array(row) for row in ([3, 4, 5, 6, 7, 3], [3, 4, 5, 6, 3], [3, 4, 5, 6, 3, 5, 7], [7, 3])]
+    before = cache.shares_beginnings, cache.contexts_run, cache.tokens_run
+    cache.shares_beginnings = True
+    try:
+        with forward.ready():
+            found = [sequence for batch in cache.run_sequences(sequences) for sequence in batch]
+            alone = [forward.run_requests([Request(sequences[sequence.number])]) for sequence in found]
+    except UNSUPPORTED:
+        return False
+    finally:
+        cache.shares_beginnings, cache.contexts_run, cache.tokens_run = before
+    pairs = zip(found, alone, strict=True)
+    return all(states_agree(sequence.hidden, expected) for sequence, expected in pairs)
+
+
 def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head) -> bool:
     """Return True if going on from the states of contexts gives what running in full gives."""
     import torch
@@ -208,10 +225,10 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
     ]
     full = is_full_precision(forward.network.dtype)
     most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
-    before = cache.usable, cache.contexts_run
+    before = cache.usable, cache.contexts_run, cache.tokens_run
     cache.usable = True
     if not all(cache.fits(request) for request in requests):
-        cache.usable, cache.contexts_run = before
+        cache.usable, cache.contexts_run, cache.tokens_run = before
         return False
     try:
         with forward.ready():
@@ -225,5 +242,5 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
     except UNSUPPORTED:
         return False
     finally:
-        cache.usable, cache.contexts_run = before
+        cache.usable, cache.contexts_run, cache.tokens_run = before
     return True
