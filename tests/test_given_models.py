@@ -296,7 +296,7 @@ def test_what_is_no_model_or_no_tokenizer(directory, network, tokenizer):
         wordprob.load(torch.nn.Linear(2, 2), tokenizer)
     with pytest.raises(OptionError, match=r"type wordprob.load\('gpt2'\)"):
         wordprob.Scorer("gpt2")
-    with pytest.raises(OptionError, match="loaded with its own tokenizer; leave out `tokenizer`"):
+    with pytest.raises(OptionError, match="`tokenizer` is for models on a server"):
         wordprob.load(directory, tokenizer)
     with pytest.raises(OptionError, match="`device` says how to load a model, and this one is loaded already"):
         wordprob.load(network, tokenizer, device="cpu")

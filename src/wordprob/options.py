@@ -133,7 +133,7 @@ class ModelOptions(Options):
 
     model: str = option(
         DEFAULT_MODEL,
-        "Short name, hub id (or NAME@REVISION), directory or .gguf file.",
+        "Short name, hub id (or NAME@REVISION), directory, .gguf file, or the https:// address of a server.",
         flags=("-m", "--model"),
         check="wordprob.models.registry:resolve",
     )
@@ -173,6 +173,10 @@ class ModelOptions(Options):
         noun="kind of masking",
         choices=("within_word_l2r", "original"),
     )
+    tokenizer: str | None = option(
+        None, "Tokenizer of a model on a server: hub id, directory or .gguf file. By default what the server names."
+    )
+    top_logprobs: int = option(20, "Tokens that a model on a server lists at each place.", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ class ScoringOptions(Options):
     )
     tolerance: float = option(
         0.01,
-        "All spellings: how wide the interval may stay, in bits; inf asks the model nothing further.",
+        "All spellings, models on a server: how wide an interval may be, in bits; inf asks the model nothing further.",
         check="wordprob.core.spelling_search:check_tolerance",
     )
     max_open: int = option(128, "All spellings: prefixes opened for a word, at most.", minimum=1)

@@ -70,9 +70,9 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
     "--target-column",
     help="Column with the critical word or words of a text or context; only these are scored. Or several: a,b.",
 )
-@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
 @click.option("--context-column", help="Column with the context of each row's targets, which are scored after it.")
 @separator_option
+@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )

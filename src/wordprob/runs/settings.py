@@ -111,9 +111,12 @@ class RunSettings:
         from wordprob.models import resolve
 
         model = self.model
-        path = Path(resolve(model.model)[1]).expanduser()
+        source = resolve(model.model)[1]
+        path = Path(source).expanduser()
         if path.exists():
-            model = replace(model, model=str(path.resolve()))
+            backend = model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
+            prefix = backend if backend.endswith(":") else ""
+            model = replace(model, model=f"{prefix}{path.resolve()}")
         if model.adapter is not None and Path(model.adapter).expanduser().exists():
             model = replace(model, adapter=str(Path(model.adapter).expanduser().resolve()))
         return replace(self, model=model)

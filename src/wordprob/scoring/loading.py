@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wordprob.errors import OptionError
 from wordprob.models import open_model
 from wordprob.models.given import wrap_given_model
 from wordprob.models.registry import model_label
@@ -33,6 +32,7 @@ def load(
     device_map: str | Mapping[str, str | int] | None = None,
     model_kwargs: str | Mapping[str, Any] | None = None,
     masking: str = "within_word_l2r",
+    top_logprobs: int = 20,
 ) -> Scorer:
     """Open a model, or take one that is open already, and return a scorer for it.
 
@@ -41,11 +41,14 @@ def load(
     model
         A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
         ``BACKEND:SOURCE`` with the name of a registered backend. ``NAME@REVISION`` is a revision of a model on the hub,
-        such as a checkpoint: ``pythia-160m@step1000``. Or a transformers model that you have loaded, changed, adapted
-        or quantized yourself; then only ``tokenizer``, ``bos``, ``chat_template``, ``chat_prompt`` and ``compile``
-        apply.
+        such as a checkpoint: ``pythia-160m@step1000``. The address of a server, ``https://…`` (or
+        ``openai:NAME@https://…``), is a model that the server runs. Or a transformers model that you have loaded,
+        changed, adapted or quantized yourself; then only ``tokenizer``, ``bos``, ``chat_template``, ``chat_prompt`` and
+        ``compile`` apply.
     tokenizer
-        For a model that is loaded already: its transformers tokenizer, or the name or directory to load that from.
+        For a model that is loaded already: its transformers tokenizer, or the name or directory to load that from. For
+        a model on a server: where its tokenizer is, a hub id, a directory or a ``.gguf`` file; by default what the
+        server names.
     bos
         The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
         training.
@@ -76,9 +79,13 @@ def load(
     masking
         For masked models: ``within_word_l2r`` masks a token together with the later tokens of the same word (Kauf &
         Ivanova 2023), ``original`` masks it alone (Salazar et al. 2020).
+    top_logprobs
+        For a model on a server: how many tokens it lists at each place. The more, the narrower the interval between
+        ``surprisal_low`` and ``surprisal_high``.
     """
+    is_name = isinstance(model, str | Path)
     options = ModelOptions(
-        model=str(model) if isinstance(model, str | Path) else DEFAULT_MODEL,
+        model=str(model) if is_name else DEFAULT_MODEL,
         bos=bos,
         chat_template=chat_template,
         chat_prompt=chat_prompt,
@@ -92,11 +99,9 @@ def load(
         device_map=device_map,
         model_kwargs=model_kwargs,
         masking=masking,
+        tokenizer=tokenizer if is_name else None,
+        top_logprobs=top_logprobs,
     )
-    if not isinstance(model, str | Path):
-        return Scorer(wrap_given_model(model, tokenizer, options))
-    if tokenizer is not None:
-        raise OptionError(
-            f"{model} is the name of a model, which is loaded with its own tokenizer; leave out `tokenizer`."
-        )
-    return Scorer(open_model(options))
+    if is_name:
+        return Scorer(open_model(options))
+    return Scorer(wrap_given_model(model, tokenizer, options))

@@ -243,6 +243,7 @@ class Scorer:
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, n_characters)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        self._check_sources(sources, len(documents), options)
         order = None
         if sources is None and n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
             order = order_by_beginnings([document.text for document in documents])
@@ -252,10 +253,10 @@ class Scorer:
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         words_to_score = choice.of_texts(chosen)
-        self._check_sources(sources, len(documents), options)
-        if sources is not None or max_context is None:
-            chunks = [] if sources is not None else self._chunks(to_score, words_to_score, settings, chunk_characters)
-        else:
+        chunks: Sequence[Chunk] = ()
+        if max_context is None and sources is None:
+            chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
+        elif max_context is not None:
             limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
@@ -389,6 +390,10 @@ class Scorer:
                 self.model.require_source()
             elif options.max_context is not None:
                 raise UnsupportedError("`max_context` is not for targets that have a source; leave it out.")
+            elif WordLevel.of(options.extras):
+                raise UnsupportedError(
+                    "the entropy and the rank of words are not for targets that have a source; leave them out."
+                )
         elif sources is not None:
             raise OptionError(
                 "texts have sources for encoder–decoder models only, such as T5 and BART, and this model is another "
@@ -439,7 +444,7 @@ class Scorer:
         preparer = self.preparer(definition)
         if isinstance(self.model, MaskedModel):
             return score_masked(self.model, preparer, chunks, settings, progress)
-        if workers:
+        if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
@@ -498,6 +503,7 @@ class Scorer:
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
             search=_search_settings(options, self.model),
+            max_width=_max_width(options, self.model),
         )
 
     def _chunks(
@@ -557,6 +563,22 @@ def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
         "estimators": tuple(arguments["estimators"]),
     }
     return ScoringOptions.pick({**arguments, **chosen})
+
+
+def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
+    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
+    if not getattr(model, "lists_top_only", False):
+        return None
+    unknown = [
+        *required_statistics(options.extras),
+        *(["sum over all spellings"] if options.spellings == "all" else []),
+    ]
+    if unknown:
+        raise UnsupportedError(
+            f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "
+            "leave it out, or run the model on this machine."
+        )
+    return options.tolerance * math.log(2.0)
 
 
 def _rule_of(words: Words) -> str | WordDefinition:

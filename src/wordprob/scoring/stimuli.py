@@ -13,7 +13,14 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, InputWarning, OptionError
-from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
+from wordprob.models.registry import (
+    ModelIdentity,
+    check_model,
+    distinct_labels,
+    identity_of,
+    is_on_server,
+    model_label,
+)
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.progress import progress_callback
@@ -29,7 +36,7 @@ from wordprob.tables.layout import Layout, Offsets, lay_out, parse_columns, with
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
-from wordprob.tables.schema import estimate_columns, further_estimates
+from wordprob.tables.schema import SERVER_BOUNDS, estimate_columns, further_estimates
 from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 from wordprob.tables.targets import targets_after_contexts, with_targets
 
@@ -64,6 +71,8 @@ class Stimuli(StimulusTable):
         estimates
             The names of further estimates, from :func:`wordprob.tables.schema.further_estimates`.
         """
+        if any(map(is_on_server, labels)):
+            estimates = [*estimates, *SERVER_BOUNDS]
         names = columns.expected_columns(self, extras, estimates)
         columns.check_new_columns(self, names, labels, shape)
 
@@ -119,10 +128,10 @@ class Stimuli(StimulusTable):
         layout = self.layout
         word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(layout.texts)
         word_lists = layout.places or layout.words or word_lists
-        contexts = layout.contexts or self.sources() or [""] * len(layout.texts)
+        before = layout.contexts or self.sources() or [""] * len(layout.texts)
         positions: dict[tuple[str, str, tuple[str | Offsets, ...]], int] = {}
         keys = []
-        for position, (context, text, words) in enumerate(zip(contexts, layout.texts, word_lists, strict=True)):
+        for position, (context, text, words) in enumerate(zip(before, layout.texts, word_lists, strict=True)):
             keys.append((context, text, tuple(words)))
             positions.setdefault(keys[-1], position)
         # Targets after the same context, or after contexts that begin alike, are scored together.
@@ -141,13 +150,13 @@ class Stimuli(StimulusTable):
         elif self.layout.words is not None:
             words = [self.layout.words[position] for position in positions]
         texts = [self.layout.texts[position] for position in positions]
+        if self.layout.contexts is not None:
+            contexts = [self.layout.contexts[position] for position in positions]
+            return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
         sources = self.sources()
         if sources is not None:
             scoring["sources"] = [sources[position] for position in positions]
-        if self.layout.contexts is None:
-            return scorer.score(texts, words, **scoring)
-        contexts = [self.layout.contexts[position] for position in positions]
-        return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
+        return scorer.score(texts, words, **scoring)
 
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
         """Return the columns that one model adds."""

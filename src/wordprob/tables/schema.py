@@ -179,6 +179,13 @@ ALL_SPELLINGS: dict[str, str] = {
 """The estimates that are made with ``spellings="all"``, and what each says."""
 
 
+SERVER_BOUNDS: dict[str, str] = {
+    "low": "the least that the word's surprisal can be, by what a server lists",
+    "high": "the most that the word's surprisal can be, by what a server lists",
+}
+"""The estimates that come with models on a server, and what each says."""
+
+
 def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
     """Return the names of the estimates that a table has besides the two that every table has."""
     return [*estimators, *(ALL_SPELLINGS if spellings == "all" else ())]
@@ -187,12 +194,6 @@ def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
 def estimate_columns(names: Iterable[str]) -> list[str]:
     """Return those of a table's columns that hold the surprisals of other estimators, the naive one among them."""
     return [name for name in names if name.startswith(estimate_name(""))]
-
-
-def summed_columns(names: Iterable[str]) -> list[str]:
-    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
-    given = list(names)
-    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
 
 
 def columns_of(extra: str) -> list[Column]:
@@ -213,6 +214,12 @@ def columns_of(extra: str) -> list[Column]:
 def _statistics_of(name: str) -> Callable[[BatchScores], Any]:
     """Return the function that takes a statistic from a batch."""
     return lambda batch: batch.statistics[name]
+
+
+def summed_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
+    given = list(names)
+    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
 
 
 def check_extras(names: Collection[str]) -> None:
