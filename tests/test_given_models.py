@@ -336,6 +336,18 @@ def test_a_model_that_the_hub_gives_to_some_people_only(monkeypatch):
         load_network("owner/name", ModelOptions(model="owner/name"), "cpu")
 
 
+def test_a_run_records_how_its_model_was_loaded(tmp_path, monkeypatch):
+    from wordprob.runs.settings import RunSettings
+
+    (tmp_path / "lora").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = RunSettings.from_dict({"model": "owner/name", "adapter": "lora", "device_map": {"": "cpu"}})
+    assert settings.with_absolute_model_path().model.adapter == str(tmp_path / "lora")
+    assert settings.to_dict()["device_map"] == {"": "cpu"}
+    with pytest.raises(OptionError, match="a run writes `model_kwargs` and `device_map` into its manifest"):
+        RunSettings.from_dict({"model": "owner/name", "model_kwargs": {"quantization_config": object()}})
+
+
 def test_messages_name_flags_on_the_command_line():
     with pytest.raises(OptionError) as error:
         load_arguments.parse_device_map("everywhere")

@@ -263,11 +263,10 @@ class Scorer:
             shown = progress_over(advance, len(documents) - len(chosen))
             if sources is None:
                 scored = self._score(choice.definition, chunks, settings, readers, shown)
-                scored = self._with_word_level(scored, words_to_score, options)
             else:
-                scored = self._score_targets(
-                    choice.definition, to_score, words_to_score, [sources[n] for n in chosen], settings, shown
-                )
+                given = [sources[position] for position in chosen]
+                scored = self._score_targets(choice.definition, to_score, words_to_score, given, settings, shown)
+            scored = self._with_word_level(scored, words_to_score, options)
             everything = with_empty_texts(scored, documents, chosen)
             table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
             return table if order is None else table.in_order(order)
