@@ -105,16 +105,19 @@ class RunSettings:
         return ReadOptions(self.corpus.text_column, self.corpus.id_column, self.corpus.max_characters)
 
     def with_absolute_model_path(self) -> RunSettings:
-        """Return the same settings with a model's path that is valid from any directory."""
+        """Return the same settings with paths of a model and a tokenizer that are valid from any directory."""
         from wordprob.models import resolve
 
-        source = resolve(self.model.model)[1]
+        model = self.model
+        if model.tokenizer and Path(model.tokenizer).expanduser().exists():
+            model = replace(model, tokenizer=str(Path(model.tokenizer).expanduser().resolve()))
+        source = resolve(model.model)[1]
         path = Path(source).expanduser()
-        if not path.exists():
-            return self
-        backend = self.model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
-        prefix = backend if backend.endswith(":") else ""
-        return replace(self, model=replace(self.model, model=f"{prefix}{path.resolve()}"))
+        if path.exists():
+            backend = model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
+            prefix = backend if backend.endswith(":") else ""
+            model = replace(model, model=f"{prefix}{path.resolve()}")
+        return replace(self, model=model)
 
     def with_revision(self, revision: str | None) -> RunSettings:
         """Return the same settings with another revision of the model."""
