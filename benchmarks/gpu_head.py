@@ -17,17 +17,11 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import record
+from shapes import SHAPES, VOCABULARY
 
 from wordprob.kernels import fused, reference
 
-SHAPES = {
-    # hidden size, layers, heads, feed-forward size
-    "pythia-70m": (512, 6, 8, 2048),
-    "pythia-160m": (768, 12, 12, 3072),
-    "pythia-1.4b": (2048, 24, 16, 8192),
-    "pythia-6.9b": (4096, 32, 32, 16384),
-}
-BATCH, LENGTH, VOCABULARY, ATOMS = 16, 1024, 50304, 12
+BATCH, LENGTH, ATOMS = 16, 1024, 12
 
 
 def timed(function, repeats=10, rounds=5):

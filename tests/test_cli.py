@@ -314,6 +314,36 @@ def test_candidates_have_the_probabilities_of_the_language(wordprob, tmp_path):
     lexicon = ["--words-file", f"{tmp_path}/lexicon.txt"]
     frame = candidates(wordprob, "--context", "She saw the", *lexicon, "--unit", "nats")
     assert (-frame["surprisal"]).map(math.exp).round(6).tolist() == [0.4, 0.35, 0.25]
+    assert frame["candidate"].tolist() == ["mark", "marker", "marked"]
+    assert frame["probability"].round(6).tolist() == [0.4, 0.35, 0.25]
+    assert "share" not in frame.columns
+
+
+def test_shares_of_candidates_add_up_to_one(wordprob):
+    given = ["--candidate", "mark", "--candidate", "marker", "--candidate", "marked mark"]
+    frame = candidates(wordprob, "--context", "She saw the", *given, "--share")
+    assert frame["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    assert frame["share"].to_numpy() == pytest.approx((frame["probability"] / frame["probability"].sum()).to_numpy())
+    assert frame["n_words"].tolist() == [1, 1, 2]
+    per_word = candidates(wordprob, "--context", "She saw the", *given, "--per-word")
+    assert per_word["word"].tolist() == ["mark", "marker", "marked", "mark"]
+    totals = per_word.groupby("text_id")["surprisal"].sum()
+    assert frame["surprisal"].to_numpy() == pytest.approx(totals.to_numpy(), abs=1e-12)
+
+
+def test_a_share_is_not_that_of_words(wordprob):
+    given = ["--context", "She saw the", "--candidate", "mark", "--share", "--per-word"]
+    code, _, err = wordprob("candidates", *given, *EXACT)
+    assert code == 2
+    assert "leave --per-word out" in err
+
+
+def test_the_separator_of_candidates(wordprob):
+    """Without one, a candidate that would go on with the context's last word is refused."""
+    given = ["--context", "She saw the", "--candidate", "mark", "--separator", ""]
+    code, _, err = wordprob("candidates", *given, *EXACT)
+    assert code == 1
+    assert "goes on with the context's last word" in err
 
 
 @pytest.mark.parametrize(
@@ -346,7 +376,6 @@ def test_candidates_have_the_columns_and_values_of_whole_texts(wordprob):
     )
     whole = pd.read_csv(io.StringIO(out), sep="\t").query("word_id == 3").reset_index(drop=True)
     columns = [
-        "word",
         "n_tokens",
         "context_tokens",
         "surprisal",
@@ -362,7 +391,7 @@ def test_candidates_have_the_columns_and_values_of_whole_texts(wordprob):
 def test_the_words_of_candidates_from_a_list(wordprob, tmp_path):
     (tmp_path / "words.txt").write_text("the\nmark\n.\n\nthe\nmarker\n", encoding="utf-8")
     given = ["--context", "She saw", "--candidate", "the mark.", "--candidate", "the marker"]
-    code, out, err = wordprob("candidates", *given, "--words", f"list:{tmp_path}/words.txt", *EXACT)
+    code, out, err = wordprob("candidates", *given, "--per-word", "--words", f"list:{tmp_path}/words.txt", *EXACT)
     assert code == 0, err
     frame = pd.read_csv(io.StringIO(out), sep="\t")
     assert frame["word"].tolist() == ["the", "mark", ".", "the", "marker"]

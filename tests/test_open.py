@@ -13,7 +13,7 @@ from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
-from wordprob.models.huggingface import prefix_cache, self_checks
+from wordprob.models.huggingface import context_states, prefix_cache, self_checks
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -118,18 +118,18 @@ def test_kept_states_are_bounded_and_the_least_used_go_first(model, atoms, monke
     states = PrefixStates()
     list(model.open([request(0, 5, [7])], atoms, states))
     kept = model.prefix_cache.kept_in(states)
-    monkeypatch.setattr(prefix_cache, "MAX_KEPT_BYTES", 2 * kept.size_bytes)
+    monkeypatch.setattr(context_states, "MAX_KEPT_BYTES", 2 * kept.size_bytes)
     list(model.open([request(100, 5, [7])], atoms, states))
     list(model.open([request(0, 5, [8])], atoms, states))
     list(model.open([request(200, 5, [7])], atoms, states))
     assert len(kept) == 2
-    assert kept.size_bytes <= prefix_cache.MAX_KEPT_BYTES
+    assert kept.size_bytes <= context_states.MAX_KEPT_BYTES
     before = count_contexts(model)
     list(model.open([request(0, 5, [9]), request(200, 5, [9])], atoms, states))
     assert count_contexts(model) == before, "used last"
     list(model.open([request(100, 5, [9])], atoms, states))
     assert count_contexts(model) == before + 1, "dropped"
-    monkeypatch.setattr(prefix_cache, "MAX_KEPT_BYTES", 1)
+    monkeypatch.setattr(context_states, "MAX_KEPT_BYTES", 1)
     assert_same(model.open([request(300, 5, [9])], atoms, states), model.score([request(300, 5, [9])], atoms), model)
     assert len(kept) == 0
 

@@ -35,6 +35,7 @@ def test_exported_names():
         "__version__",
         "check_sum",
         "load",
+        "model_report",
         "score_pairs",
         "score_table",
     ]

@@ -62,6 +62,60 @@ wp_surprisal <- function(words, by = NULL, model = NULL, unit = NULL, column = "
   scored[[column]]
 }
 
+# The surprisal of targets, each after its own context, or of every target after one context.
+wp_cloze <- function(context, target, separator = " ", words = "whitespace", model = NULL, unit = NULL,
+                     extras = character(), arguments = character()) {
+  if (is.factor(context)) context <- as.character(context)
+  if (is.factor(target)) target <- as.character(target)
+  if (!is.character(context) || !is.character(target) || !length(target)) {
+    stop("`context` and `target` are character vectors.", call. = FALSE)
+  }
+  if (length(context) == 1) context <- rep(context, length(target))
+  if (length(context) != length(target)) {
+    stop(length(context), " contexts, but ", length(target), " targets; give one context, or one for each target.",
+      call. = FALSE)
+  }
+  how <- c(
+    flags_of(
+      context_column = "context", target_column = "target", words = words,
+      model = model_or_default(model), unit = unit_or_default(unit)
+    ),
+    paste0("--separator=", separator),
+    if (length(extras)) paste0("--", extras),
+    as.character(arguments)
+  )
+  data <- data.frame(context = context, target = target, stringsAsFactors = FALSE)
+  added <- score_columns(data, c(how, if (length(model) > 1) c("--shape", "wide")))
+  data[names(added)] <- added
+  data
+}
+
+# A row for each candidate after one context: its surprisal and its probability.
+wp_candidates <- function(context, candidates, share = FALSE, words = "whitespace", model = NULL, unit = NULL,
+                          extras = character(), arguments = character()) {
+  if (!is.character(context) || length(context) != 1) stop("`context` is one string.", call. = FALSE)
+  if (is.factor(candidates)) candidates <- as.character(candidates)
+  if (!is.character(candidates) || !length(candidates)) {
+    stop("`candidates` is a character vector.", call. = FALSE)
+  }
+  wrong <- is.na(candidates) | !nzchar(trimws(candidates)) | grepl("[\r\n]", candidates)
+  if (any(wrong)) {
+    stop("candidate ", which(wrong)[1], " is missing, empty, or has a line break.", call. = FALSE)
+  }
+  file <- tempfile(fileext = ".txt")
+  on.exit(unlink(file))
+  connection <- file(file, open = "wb")
+  writeLines(enc2utf8(candidates), connection, useBytes = TRUE)
+  close(connection)
+  how <- c(
+    flags_of(words_file = file, share = share, words = words),
+    flags_of(model = model_or_default(model), unit = unit_or_default(unit)),
+    if (length(extras)) paste0("--", extras),
+    as.character(arguments)
+  )
+  with_output(function(output) run_command(c("candidates", paste0("--context=", context), how, "-o", output)))
+}
+
 wp_next <- function(context, top = 20, words = "whitespace", model = NULL, unit = NULL, arguments = character()) {
   if (!is.character(context) || !length(context)) stop("`context` is a character vector.", call. = FALSE)
   how <- c(flags_of(top = top, words = words, model = model_or_default(model), unit = unit_or_default(unit)), arguments)

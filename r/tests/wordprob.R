@@ -66,6 +66,23 @@ test_next <- function() {
   stopifnot(all.equal(as.numeric(tapply(result$probability, result$context_id, sum)), c(1, 1)))
 }
 
+test_cloze <- function() {
+  scored <- wp_cloze(c("She saw the", "She saw", ""), c("mark", "the mark", "mark"))
+  stopifnot(close_to(scored$surprisal[1:2], c(2.184424571, 2.921390165)), is.na(scored$surprisal[3]))
+  stopifnot(identical(scored$note, c("", "", "no context in 'context'")))
+  stopifnot(identical(scored$target, c("mark", "the mark", "mark")))
+  one <- wp_cloze("She saw the", c("mark", "marker"))
+  stopifnot(close_to(one$surprisal, c(2.184424571, 2.514573173)))
+  stopifnot(grepl("2 contexts, but 3 targets", message_of(wp_cloze(c("a", "b"), c("x", "y", "z")))))
+}
+
+test_candidates <- function() {
+  found <- wp_candidates("She saw the", c("mark", "marker", "NA"), share = TRUE, words = "punctuation")
+  stopifnot(identical(found$candidate, c("mark", "marker", "NA")), close_to(found$probability, c(0.4, 0.35, 0)))
+  stopifnot(close_to(sum(found$share), 1))
+  stopifnot(grepl("candidate 2 is missing", message_of(wp_candidates("She", c("saw", NA)))))
+}
+
 test_without_command()
 if (has_command) {
   wp_options(model = "exact:bow")
@@ -73,6 +90,8 @@ if (has_command) {
   test_texts()
   test_letters()
   test_next()
+  test_cloze()
+  test_candidates()
   stopifnot(any(grepl("smollm2", wp_models())))
   cat("all tests passed\n")
 } else {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wordprob.cli.options import model_options, read_lines, read_text, scoring_options
+from wordprob.cli.options import model_options, read_lines, read_text, scoring_options, separator_option
 from wordprob.cli.output import check_destination, emit, output_options, progress
 from wordprob.cli.word_lists import words_for
 from wordprob.errors import InputError
@@ -18,6 +18,9 @@ from wordprob.options import ModelOptions, ScoringOptions
 @click.option("--context-file", type=click.Path(path_type=Path), help="A file that holds the context.")
 @click.option("--words-file", type=click.Path(path_type=Path), help="The candidates, one per line.")
 @click.option("--candidate", "given", multiple=True, help="A candidate, instead of a file; may be repeated.")
+@separator_option
+@click.option("--share", is_flag=True, help="Add the probability divided by that of all candidates together.")
+@click.option("--per-word", is_flag=True, help="Return a row for each word of each candidate.")
 @scoring_options()
 @output_options
 @model_options
@@ -26,6 +29,9 @@ def candidates(
     context_file: Path | None,
     words_file: Path | None,
     given: tuple[str, ...],
+    separator: str | None,
+    share: bool,
+    per_word: bool,
     scoring: ScoringOptions,
     output: Path | None,
     format_: str | None,
@@ -33,14 +39,15 @@ def candidates(
     escape_formulas: bool,
     model: ModelOptions,
 ) -> None:
-    """Compute the surprisal of candidates after a context.
+    """Compute the surprisal and the probability of candidates after a context.
 
-    A candidate is a word or more. Each is scored as if it came next; the model runs over the context only once. In the
-    table, text_id is the number of the candidate, and start and end are places in the candidate.
+    A candidate is a word or more. Each is scored as if it came next; the model runs over the context only once. The
+    table has a row for each candidate. With --per-word it has one for each of their words: text_id is then the number
+    of the candidate, and start and end are places in the candidate.
 
     \b
     Examples:
-      wordprob candidates --context "She saw the" --candidate mark --candidate marker
+      wordprob candidates --context "She saw the" --candidate mark --candidate marker --share
       wordprob candidates --context "She saw the" --words-file lexicon.txt --rank -o next.tsv
 
     list:FILE gives the words of each candidate: one per line, with a blank line between candidates.
@@ -49,6 +56,8 @@ def candidates(
         raise click.UsageError("give either --context or --context-file.")
     if (words_file is None) == (not given):
         raise click.UsageError("give either --words-file or --candidate.")
+    if share and per_word:
+        raise click.UsageError("--share belongs to candidates, not to their words; leave --per-word out.")
     before = context if context is not None else read_text(Path(str(context_file))).rstrip("\n")
     continuations = list(given) if words_file is None else _read_candidates(words_file)
     words = words_for(str(scoring.words), continuations)
@@ -56,14 +65,15 @@ def candidates(
 
     from wordprob.scoring.loading import load
 
+    scorer = load(**model.to_dict())
+    options = scoring.to_dict("words")
+    if separator is not None:
+        options["separator"] = separator
     with progress(len(continuations)) as advance:
-        table = load(**model.to_dict()).score_continuations(
-            before,
-            continuations,
-            words,
-            **scoring.to_dict("words"),
-            progress=advance,
-        )
+        if per_word:
+            table = scorer.score_continuations(before, continuations, words, progress=advance, **options)
+        else:
+            table = scorer.score_candidates(before, continuations, words, share=share, progress=advance, **options)
     emit(table, output, format_, force, escape_formulas)
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import models_options, read_lines, read_source, read_text, scoring_options, table_options
+from wordprob.cli.options import (
+    models_options,
+    read_lines,
+    read_source,
+    read_text,
+    scoring_options,
+    separator_option,
+    table_options,
+)
 from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
 from wordprob.cli.word_lists import is_word_list, words_for
 from wordprob.errors import OptionError, counted, did_you_mean
@@ -31,10 +39,12 @@ TABLE_ONLY = (
     "space_after",
     "per_word",
     "sum_by",
+    "context_column",
     "target_column",
     "start_column",
     "end_column",
     "offsets",
+    "source_column",
 )
 """Options that mean something for tables only."""
 
@@ -57,8 +67,12 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
 @scoring_options()
 @table_options
 @click.option(
-    "--target-column", help="For texts on rows: column with the critical word or words; only these are scored."
+    "--target-column",
+    help="Column with the critical word or words of a text or context; only these are scored. Or several: a,b.",
 )
+@click.option("--context-column", help="Column with the context of each row's targets, which are scored after it.")
+@separator_option
+@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )
@@ -112,6 +126,7 @@ def score(
       wordprob score stimuli.txt --words list:words.txt -o surprisal.csv
       wordprob score stimuli.csv --text-column sentence -o sentences.csv
       wordprob score stimuli.csv --text-column sentence --target-column target -o targets.csv
+      wordprob score examples/cloze.csv --context-column context --target-column expected,unexpected -o cloze.csv
       wordprob score examples/spans.csv --text-column text --start-column start --end-column end -o spans-scored.csv
       wordprob score --text "The puppet *fell* from the stage." --marks stars
       wordprob score reading.xlsx --word-column word --group-by item,condition -o scored.xlsx
@@ -181,6 +196,10 @@ def _read(
     if division == "blank-line" and (file is None or format_ != "text"):
         raise click.UsageError("--texts blank-line is for a file of plain text.")
     chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
+    if table_layout["separator"] is not None:  # it may be empty
+        if "context_column" not in chosen:
+            raise click.UsageError("--separator stands between a context and a target; add --context-column.")
+        chosen["separator"] = table_layout["separator"]
     for_both = {name: table_layout[name] for name in FOR_BOTH}
     if format_ == "text":
         if chosen:

@@ -94,14 +94,14 @@ def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     >>> group_by_prefix([np.array(ids) for ids in ([1], [1, 2], [1, 3], [1, 2, 4])])
     [PrefixGroup(longest=2, members=[2]), PrefixGroup(longest=3, members=[3, 1, 0])]
     """
-    keys = [tuple(ids.tolist()) for ids in contexts]
+    keys = [ids.astype(">i8").tobytes() for ids in contexts]  # big-endian bytes compare as the ids do
     # In descending order a context comes after everything that it is a prefix of, and everything in between begins with
     # it too. So it is enough to compare it with the longest member of the latest group.
     descending = sorted(range(len(keys)), key=lambda index: keys[index], reverse=True)
     groups: list[PrefixGroup] = []
     for index in descending:
         key = keys[index]
-        if groups and keys[groups[-1].longest][: len(key)] == key:
+        if groups and keys[groups[-1].longest].startswith(key):
             groups[-1].members.append(index)
         else:
             groups.append(PrefixGroup(index, [index]))

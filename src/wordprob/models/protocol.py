@@ -58,6 +58,11 @@ class Request:
         """How many ids the context has that is shared with other requests."""
         return self.first if self.context_tokens is None else self.context_tokens
 
+    def next_ids(self, rows: Ints) -> Ints:
+        """Return the id that comes after each of some rows; 0 after the last one, which has none."""
+        following: Ints = np.append(self.ids, 0)[rows + 1]
+        return following
+
 
 @dataclass(frozen=True)
 class Unlisted:
@@ -231,7 +236,7 @@ def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores
         mass=mass,
         gathered=np.array(gathered, dtype=np.float64),
         statistics={
-            name: STATISTICS[name](log_probs[rows - request.first], request.ids[rows + 1])
+            name: STATISTICS[name](log_probs[rows - request.first], request.next_ids(rows))
             for name in request.statistics
         },
     )

@@ -9,8 +9,8 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
 name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
 function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now. One whose
-models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, and one whose models are on a server
-``IS_SERVER = True``.
+models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, one that loads them with transformers'
+``from_pretrained`` sets ``USES_FROM_PRETRAINED = True``, and one whose models are on a server ``IS_SERVER = True``.
 """
 
 from __future__ import annotations
@@ -313,6 +313,7 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
             f"`revision` is for models on the hub, and {split_revision(options.model)[0]} is not one; leave it out."
         )
     _check_chat(options, backend)
+    _check_loading(options, backend)
     _check_server_options(options, backend)
     return backend, source
 
@@ -328,6 +329,18 @@ def with_revision(options: ModelOptions) -> ModelOptions:
             "specify one of them."
         )
     return replace(options, revision=revision)
+
+
+def _check_loading(options: ModelOptions, backend: ModuleType) -> None:
+    """Raise, unless the backend loads models in such a way that the options about loading mean something."""
+    if getattr(backend, "USES_FROM_PRETRAINED", False):
+        return
+    for name in ("adapter", "quantize", "device_map", "model_kwargs"):
+        if getattr(options, name) is not None:
+            raise OptionError(
+                f"`{name}` is for models that transformers loads from the hub or from a directory, and "
+                f"{options.model} is not one; leave it out."
+            )
 
 
 def _check_server_options(options: ModelOptions, backend: ModuleType) -> None:

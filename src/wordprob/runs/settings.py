@@ -9,6 +9,7 @@ wordprob.errors.OptionError: no setting of a run is called 'shards'. Did you mea
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -76,6 +77,7 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         _check_words(self.scoring.words)
+        _check_model_kwargs(self.model)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSettings:
@@ -117,6 +119,8 @@ class RunSettings:
             backend = model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
             prefix = backend if backend.endswith(":") else ""
             model = replace(model, model=f"{prefix}{path.resolve()}")
+        if model.adapter is not None and Path(model.adapter).expanduser().exists():
+            model = replace(model, adapter=str(Path(model.adapter).expanduser().resolve()))
         return replace(self, model=model)
 
     def with_revision(self, revision: str | None) -> RunSettings:
@@ -134,6 +138,16 @@ def require_trust(settings: RunSettings, trust_remote_code: bool, folder: Path) 
             f"the run in {folder} runs code that comes with the model {settings.model.model}, because its manifest "
             "says so; nothing was done. If you trust that code, set `trust_remote_code` again."
         )
+
+
+def _check_model_kwargs(model: ModelOptions) -> None:
+    """Raise, unless a manifest can name the further arguments that a model is loaded with."""
+    try:
+        json.dumps([model.model_kwargs, model.device_map])
+    except TypeError as error:
+        raise OptionError(
+            f"a run writes `model_kwargs` and `device_map` into its manifest, so they must be JSON: {error}."
+        ) from None
 
 
 def _check_words(words: object) -> None:

@@ -15,6 +15,9 @@ FIRST_CHUNK_CHARACTERS = 1 << 16
 SHARED_CONTEXT_CHARACTERS = 1 << 20
 """Characters of whole texts that share a context, in a chunk."""
 
+OVERLAP_CHARACTERS = 256
+"""Characters before a part of a text that is read apart, at least: more than definitions and spellings look at."""
+
 
 def chunk_slices(
     lengths: Iterable[int], max_texts: int, max_characters: int, first_characters: int | None = None

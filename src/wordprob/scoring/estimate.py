@@ -77,7 +77,7 @@ def estimate_batch(
         estimates={name: values[scored] for name, values in estimates.items() if name not in ALWAYS},
         prefixes_opened=None if sums is None else sums.opened[scored],
         statistics={name: values[scored] for name, values in collected.statistics.items()},
-        notes={int(position[word]): note for word, note in notes.items() if scored[word]},
+        notes={int(position[word]): note for word, note in notes.items()},
         totals=_text_totals(prepared, collected, estimates["corrected"]),
         note=_note_on_texts(settings),
     )
@@ -177,7 +177,7 @@ def _begins_mid_token(prepared: PreparedBatch) -> Bools:
 
 
 def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> dict[int, str]:
-    """Return what is to be said about words, by word."""
+    """Return what is to be said about the words that are scored, by word."""
     alignment = prepared.alignment
     for boundary, share in collected.undecided.items():
         if share > MAX_SILENT_UNDECIDED_SHARE:
@@ -189,12 +189,13 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
     if not prepared.settings.start_ids:
         for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
             prepared.add_note(word, NO_START)
-    for word in np.flatnonzero(np.isposinf(corrected)).tolist():
+    scored = prepared.is_scored
+    for word in np.flatnonzero(np.isposinf(corrected) & scored).tolist():
         prepared.add_note(word, PROBABILITY_ZERO)
-    for word in np.flatnonzero(np.isnan(corrected)).tolist():
+    for word in np.flatnonzero(np.isnan(corrected) & scored).tolist():
         if word not in prepared.notes:
             prepared.add_note(word, CONTEXT_PROBABILITY_ZERO)
-    return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in prepared.notes.items()}
+    return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in prepared.notes.items() if scored[word]}
 
 
 def _note_on_texts(settings: BatchSettings) -> str:

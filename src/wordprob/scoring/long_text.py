@@ -15,14 +15,12 @@ from wordprob.core.text import Document
 from wordprob.core.windows import context_size
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.batching import OVERLAP_CHARACTERS
 from wordprob.scoring.prepare import BatchSettings, Chunk
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 SECTION_CHARACTERS_PER_WINDOW_TOKEN = 32
 """Characters of a section for each token of a window, at least: some ten windows, the last of which is not full."""
-
-OVERLAP_CHARACTERS = 256
-"""Characters before a section, at least: more than definitions and spellings look at."""
 
 CHARACTERS_PER_TOKEN = 5
 """A first guess at how many characters a token takes."""

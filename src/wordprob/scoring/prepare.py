@@ -25,6 +25,7 @@ from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, Word
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.search_plan import REWRITTEN, SearchPlan, SearchPlanner, can_search
+from wordprob.scoring.shared_contexts import encode_sharing
 
 NOTHING_WRITTEN = "the tokeniser wrote nothing for this word"
 NO_RULE = "ends by no rule: the probability that the text goes on with these characters"
@@ -60,6 +61,9 @@ class Chunk(NamedTuple):
         Whether the only text goes on in the next chunk.
     shares_context
         Whether the texts have their contexts in common with each other and with further chunks.
+    heads
+        Tokens that the model sees before each text, besides those that come before every text: the beginning of a
+        long context. They are not part of the text, and text and head together fit into the model's context.
     """
 
     documents: Sequence[Document]
@@ -73,6 +77,7 @@ class Chunk(NamedTuple):
     n_excerpts: Sequence[int] | None = None
     continues: bool = False
     shares_context: bool = False
+    heads: Sequence[Ints] | None = None
 
 
 class SearchSettings(NamedTuple):
@@ -212,6 +217,18 @@ class PreparedBatch:
         touches: Bools = reaches & ~self.beyond
         return touches
 
+    @cached_property
+    def start_ids(self) -> Ints:
+        """What the model sees before every text."""
+        return np.array(self.settings.start_ids, dtype=np.int64)
+
+    @cached_property
+    def head_lengths(self) -> Ints:
+        """``[D]``: how many tokens the model sees before each text, besides those that come before every text."""
+        if self.chunk.heads is None:
+            return np.zeros(self.alignment.n_texts, dtype=np.int64)
+        return np.array([len(head) for head in self.chunk.heads], dtype=np.int64)
+
     def text_and_row(self, boundary: int, row: int) -> tuple[int, int]:
         """Return the text of a boundary, and a row of the batch as counted in that text."""
         text = self.alignment.text_of_boundary(boundary)
@@ -232,7 +249,7 @@ class PreparedBatch:
     def context_tokens(self) -> Ints:
         """Return how many tokens of its text the model had seen before each word."""
         alignment = self.alignment
-        seen = alignment.first_tokens - alignment.token_offsets[alignment.text_of_word]
+        seen = alignment.first_tokens - (alignment.token_offsets[:-1] - self.head_lengths)[alignment.text_of_word]
         for text, text_windows in enumerate(self.windows):
             if len(text_windows) > 1:
                 words = slice(*alignment.word_offsets[text : text + 2])
@@ -322,7 +339,8 @@ class TextPreparer:
             starts, ends = self.definition.spans(batch)
         else:
             starts, ends = _user_spans(batch, chunk.user_words)
-        tokens = self.tokenizer.encode([document.text for document in batch.documents])
+        texts = [document.text for document in batch.documents]
+        tokens = encode_sharing(self.tokenizer, texts, chunk.context_lengths)
         alignment = align(batch, starts, ends, tokens)
         prepared = PreparedBatch(
             chunk=chunk,
@@ -344,7 +362,7 @@ class TextPreparer:
         self._pass_over_empty_words(prepared)
         if settings.search is not None:
             self._plan_searches(prepared, rules)
-        prepared.windows = [_windows(alignment, text, settings) for text in range(alignment.n_texts)]
+        prepared.windows = _windows(prepared)
         prepared.set_members = self._sets.members()
         prepared.ambiguous_members = self._sets.ambiguous()
         return prepared
@@ -554,13 +572,18 @@ def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:
     return alignment.batch.text[max(0, start - LEFT_CONTEXT_CHARACTERS) : start], alignment.word(word)
 
 
-def _windows(alignment: Alignment, text: int, settings: BatchSettings) -> list[Window]:
-    first, stop = alignment.token_offset_list[text], alignment.token_offset_list[text + 1]
-    if settings.max_text_tokens is None or stop - first <= settings.max_text_tokens:
-        return [Window(0, 0, stop - first)]
-    words = slice(*alignment.word_offsets[text : text + 2])
-    word_stops = alignment.stop_tokens[words] - first
-    return windows(stop - first, word_stops, settings.max_text_tokens, settings.min_context)
+def _windows(prepared: PreparedBatch) -> list[list[Window]]:
+    """Return the windows of each text."""
+    alignment, settings = prepared.alignment, prepared.settings
+    found = []
+    for text, n_tokens in enumerate(np.diff(alignment.token_offsets).tolist()):
+        if settings.max_text_tokens is None or n_tokens <= settings.max_text_tokens:
+            found.append([Window(0, 0, n_tokens)])
+            continue
+        words = slice(*alignment.word_offsets[text : text + 2])
+        word_stops = alignment.stop_tokens[words] - alignment.token_offsets[text]
+        found.append(windows(n_tokens, word_stops, settings.max_text_tokens, settings.min_context))
+    return found
 
 
 def _user_spans(batch: TextBatch, user_words: Sequence[Sequence[Word]]) -> tuple[Ints, Ints]:

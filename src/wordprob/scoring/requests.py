@@ -25,6 +25,7 @@ from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Unlisted
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
+from wordprob.scoring.shared_beginnings import share_beginnings
 
 Progress = Callable[[int, int], None]
 """Called with the numbers of texts done and in all."""
@@ -112,17 +113,15 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
 
     ``room`` is for how many further tokens there must be room in the model's context.
     """
-    start_ids = prepared.settings.start_ids
-    low = window.low
-    if room and prepared.settings.max_text_tokens is not None:
-        low = max(low, row + room - prepared.settings.max_text_tokens)
-    ids = prepared.alignment.tokens_of_text(text)[low:row]
-    if not start_ids:
-        return ids
-    prefix = np.empty(len(start_ids) + len(ids), dtype=ids.dtype)
-    prefix[: len(start_ids)] = start_ids
-    prefix[len(start_ids) :] = ids
-    return prefix
+    settings = prepared.settings
+    ids = prepared.alignment.tokens_of_text(text)
+    head = ids[:0] if prepared.chunk.heads is None else prepared.chunk.heads[text]
+    low = window.low  # counted from the first token of the head, or of the text where there is none
+    if room and settings.max_text_tokens is not None:
+        low = max(low, len(head) + row + room - settings.max_text_tokens)
+    if not settings.start_ids and not len(head):
+        return ids[low:row]
+    return np.concatenate([prepared.start_ids, head[low:], ids[max(0, low - len(head)) : row]])
 
 
 # --- along the observed texts -----------------------------------------------------------------------------------------
@@ -134,12 +133,12 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     leaving = _LeavingBranches(prepared)
     steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
     id_lists = leaving.id_lists + steps.id_lists
-    n_start = len(settings.start_ids)
-    no_start = int(n_start == 0)  # then there is no distribution before the first token
+    lengths_before = len(settings.start_ids) + prepared.head_lengths
+    no_start = (lengths_before == 0).tolist()  # then there is no distribution before the first token
     wanted: list[tuple[int, Window, int]] = []
     for text, first_needed in enumerate(prepared.first_rows_needed.tolist()):
         for window in prepared.windows[text]:
-            first = max(window.first, window.low + no_start, first_needed)
+            first = max(window.first, window.low + no_start[text], first_needed)
             if first <= window.last:
                 wanted.append((text, window, first))
     if not wanted:
@@ -151,7 +150,7 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     # Rows of the batch: where each text begins, and row 0 of each request: its ids begin with what comes before every
     # text, the last of which is followed by the token at the window's low end.
     text_rows = alignment.token_offsets[texts] + texts
-    origins = text_rows + lows + 1 - n_start
+    origins = text_rows + lows + 1 - lengths_before[texts]
     stop_rows = text_rows + lasts + 1
     reaches_end = stop_rows - 1 == alignment.token_offsets[texts + 1] + texts
     boundaries = _slices_between(alignment.boundary_rows, text_rows + firsts, stop_rows)
@@ -168,14 +167,18 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
         words = NO_WORDS
         if settings.statistics:
             words = _words_that_begin(prepared, text, text_row + first, text_row + window.last)
+        gather, gather_lists = gather_rows[branches[n]], leaving.lists[branches[n]]
+        if len(steps.rows):
+            gather = np.concatenate([gather, step_rows[steps_of_windows[n]]])
+            gather_lists = np.concatenate([gather_lists, steps.lists[steps_of_windows[n]]])
         request = Request(
             ids=prefix_ids(prepared, text, window, window.last + 1),
             first=text_row + first - origin,
-            gather=np.concatenate([gather_rows[branches[n]], step_rows[steps_of_windows[n]]]),
-            gather_lists=np.concatenate([leaving.lists[branches[n]], steps.lists[steps_of_windows[n]]]),
+            gather=gather,
+            gather_lists=gather_lists,
             id_lists=id_lists,
             statistics=settings.statistics,
-            statistics_rows=alignment.first_tokens[words] + text - origin,
+            statistics_rows=alignment.first_tokens[words] + text - origin if len(words) else NO_WORDS,
             context_tokens=None if prepared.chunk.shares_context else 0,
         )
         requests.append(
@@ -271,9 +274,7 @@ def ask_along_texts(
         requests = window_requests(prepared)
     windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
     n_done = int(np.sum(windows_left == 0))
-    asked = [window.request for window in requests]
-    share = prepared.chunk.shares_context or states is not None
-    scored = model.open(asked, atoms, states) if share else model.score(asked, atoms)
+    scored = _scored([window.request for window in requests], model, atoms, prepared.chunk, states)
     answers: list[Answer] = []
     n_rows = 0
     for n, scores in scored:
@@ -290,6 +291,18 @@ def ask_along_texts(
             answers, n_rows = [], 0
     if answers:
         yield answers
+
+
+def _scored(
+    requests: list[Request], model: LanguageModel, atoms: Atoms, chunk: Chunk, states: PrefixStates | None
+) -> Iterator[tuple[int, Scores]]:
+    """Return the model's answers to requests about texts, by their index, in any order."""
+    if chunk.shares_context:
+        return model.open(requests, atoms, states)
+    if states is None:
+        return model.score(requests, atoms)
+    shared = share_beginnings(requests)
+    return shared.complete(model.open(shared.asked, atoms, states))
 
 
 # --- beyond them ------------------------------------------------------------------------------------------------------

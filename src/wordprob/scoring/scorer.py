@@ -10,16 +10,18 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
-
-import regex
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, overload
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, UnsupportedError
+from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.models.given import wrap_given_model
+from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel
+from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -32,7 +34,9 @@ from wordprob.scoring.batching import (
     chunk_slices,
 )
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.continuations import continuations_of
 from wordprob.scoring.cut_off_characters import CutOffReader
+from wordprob.scoring.documents import documents_of
 from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
@@ -40,7 +44,9 @@ from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
+from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
+from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
     RemoteModel,
@@ -52,6 +58,7 @@ from wordprob.scoring.worker_pool import (
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
+from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
@@ -62,8 +69,6 @@ CACHED_PREPARERS = 8
 
 MIN_TEXT_TOKENS = 1
 """Tokens of a text that must fit into the model's context."""
-
-SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
 
 def score_chunk(
@@ -122,7 +127,10 @@ class Scorer:
     Parameters
     ----------
     model
-        A :class:`wordprob.models.protocol.LanguageModel`; :func:`wordprob.load` makes one from a name.
+        A :class:`wordprob.models.protocol.LanguageModel`, or a transformers model that is loaded already. For models by
+        name, and for further options, use :func:`wordprob.load`.
+    tokenizer
+        The tokenizer of a transformers model.
 
     Examples
     --------
@@ -132,8 +140,8 @@ class Scorer:
     ['mark', 1.514, 0.0]
     """
 
-    def __init__(self, model: LanguageModel) -> None:
-        self.model = model
+    def __init__(self, model: Any, tokenizer: Any = None) -> None:
+        self.model = wrap_given_model(model, tokenizer)
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     def __repr__(self) -> str:
@@ -177,6 +185,7 @@ class Scorer:
         max_open: int = 128,
         progress: Progress | bool | None = None,
         readers: int | None = 0,
+        sources: Sequence[str] | None = None,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -204,7 +213,9 @@ class Scorer:
             (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
             word. By default the context is all of the text before the word.
         extras
-            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
+            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there;
+            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
+            the word that came.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         spellings
@@ -214,53 +225,59 @@ class Scorer:
             For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
             asked nothing further.
         max_open
-            For all spellings: how many beginnings of spellings are looked into for a word, at most.
+            For all spellings, and at the level of words: how many beginnings are looked into for a word, at most.
         progress
             ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
             long text counts as several.
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
+        sources
+            For encoder–decoder models: the source of each text, which is then the target.
         """
-        options = ScoringOptions(
-            words=_rule_of(words),
-            boundary=boundary,
-            unit=unit,
-            min_context=min_context,
-            max_context=max_context,
-            extras=tuple(extras),
-            estimators=tuple(estimators),
-            spellings=spellings,
-            tolerance=tolerance,
-            max_open=max_open,
-            readers=readers,
-        )
-        documents = _documents(texts, ids)
+        options = _options_among(locals())
+        documents = documents_of(texts, ids)
         choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
+        n_characters = sum(len(document.text) for document in documents)
         if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in documents))
+            readers = useful_workers(self.model.batch_tokens, n_characters)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        self._check_sources(sources, len(documents), options)
+        order = None
+        if sources is None and n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
+            order = order_by_beginnings([document.text for document in documents])
+        if order is not None:
+            documents = [documents[position] for position in order]
+            choice = choice.of_texts(order)
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         words_to_score = choice.of_texts(chosen)
-        if max_context is None:
+        chunks: Sequence[Chunk] = ()
+        if max_context is None and sources is None:
             chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
-        else:
+        elif max_context is not None:
             limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
             shown = progress_over(advance, len(documents) - len(chosen))
-            scored = self._score(choice.definition, chunks, settings, readers, shown)
+            if sources is None:
+                scored = self._score(choice.definition, chunks, settings, readers, shown)
+            else:
+                given = [sources[position] for position in chosen]
+                scored = self._score_targets(choice.definition, to_score, words_to_score, given, settings, shown)
+            scored = self._with_word_level(scored, words_to_score, options)
             everything = with_empty_texts(scored, documents, chosen)
-            return WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+            table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+            return table if order is None else table.in_order(order)
 
     def score_continuations(
         self,
-        context: str,
+        context: str | Iterable[str],
         continuations: Iterable[str],
         words: Words = "whitespace",
         *,
+        crossed: bool = False,
         boundary: str = BY_RULE,
         unit: str = "bits",
         ids: Sequence[int | str] | None = None,
@@ -283,9 +300,12 @@ class Scorer:
         Parameters
         ----------
         context
-            What comes before; may be empty.
+            What comes before; may be empty. Or several contexts, one for each continuation.
         continuations
             What may come next: words or longer stretches, as many as you like.
+        crossed
+            For several contexts: score every continuation after each of them. The texts of the first context come
+            first.
         words
             As for :meth:`score`; lists of words are those of the continuations alone.
         separator
@@ -301,37 +321,40 @@ class Scorer:
         >>> table = Scorer(ExactLM.bigram("bow")).score_continuations("She saw the", ["mark", "marker"], "punctuation")
         >>> (2 ** -table.to_pandas()["surprisal"]).round(3).tolist()
         [0.4, 0.35]
+        >>> table = Scorer(ExactLM.bigram("bow")).score_continuations(["She saw the", "She"], ["mark", "saw the"])
+        >>> table.to_pandas()["word"].tolist()
+        ['mark', 'saw', 'the']
         """
-        options = ScoringOptions(
-            words=_rule_of(words),
-            boundary=boundary,
-            unit=unit,
-            min_context=min_context,
-            max_context=max_context,
-            extras=tuple(extras),
-            estimators=tuple(estimators),
-            spellings=spellings,
-            tolerance=tolerance,
-            max_open=max_open,
-            readers=readers,
-        )
-        rest = _documents(continuations, ids)
-        joined = [join_texts(context, document.text, separator) for document in rest]
-        whole = [Document(document.id, text) for document, (text, _) in zip(rest, joined, strict=True)]
-        begins = [begin for _, begin in joined]
-        choice = choose_words_of_continuations(words, options.boundary, whole, begins)
+        options = _options_among(locals())
+        if WordLevel.of(options.extras):
+            raise OptionError("the entropy and the rank of words are computed for whole texts: score these instead.")
+        texts = continuations_of(context, continuations, ids, separator, crossed)
+        choice = choose_words_of_continuations(words, options.boundary, texts.whole, texts.begins)
         settings = self.settings(options)
         if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in whole))
+            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in texts.whole))
         if max_context is None:
-            chunks = _chunks_of_continuations(whole, rest, begins, choice)
+            chunks = texts.chunks(choice, self.model.tokenizer, settings)
         else:
-            limited = LimitedTexts(whole, rest, begins, choice, shares_context=True)
+            limited = LimitedTexts(texts.whole, texts.alone, texts.begins, choice, shares_context=True)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
-        metadata = {**self._metadata(choice, options), "context": context}
+        metadata = self._metadata(choice, options)
+        if isinstance(context, str):
+            metadata["context"] = context
         with progress_callback(progress) as advance:
             scored = self._score(choice.definition, chunks, settings, readers, advance)
             return WordTable.build(scored, metadata, unit, options.extras)
+
+    def score_candidates(
+        self, context: str | Iterable[str], candidates: Iterable[str], words: Words = "whitespace", **options: Any
+    ) -> WordTable:
+        """Return a row for each candidate after a context, or after each of several, with its probability.
+
+        See :func:`wordprob.scoring.candidates.score_candidates`.
+        """
+        from wordprob.scoring.candidates import score_candidates
+
+        return score_candidates(self, context, candidates, words, **options)
 
     def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
         """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
@@ -348,15 +371,64 @@ class Scorer:
     def next_words(
         self, context: str | Sequence[str], words: str = "whitespace", **options: Any
     ) -> NextWords | list[NextWords]:
-        """Return the words that could come after a context, or after each of several.
+        """Return the words that could come after a context, or after each of several, which are searched together.
 
         See :func:`wordprob.scoring.next_words.next_words`.
         """
         from wordprob.scoring.next_words import next_words
 
         if isinstance(context, str):
-            return next_words(self, context, words, **options)
-        return [next_words(self, each, words, **options) for each in context]
+            return next_words(self, [context], words, **options)[0]
+        return next_words(self, context, words, **options)
+
+    # --- targets of encoder–decoder models ---
+
+    def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
+        """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
+        if isinstance(self.model, EncoderDecoderModel):
+            if sources is None:
+                self.model.require_source()
+            elif options.max_context is not None:
+                raise UnsupportedError("`max_context` is not for targets that have a source; leave it out.")
+            elif WordLevel.of(options.extras):
+                raise UnsupportedError(
+                    "the entropy and the rank of words are not for targets that have a source; leave them out."
+                )
+        elif sources is not None:
+            raise OptionError(
+                "texts have sources for encoder–decoder models only, such as T5 and BART, and this model is another "
+                "one; leave out `sources`."
+            )
+        if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
+            given = "one string" if isinstance(sources, str) else str(len(sources))
+            raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
+
+    def _score_targets(
+        self,
+        definition: WordDefinition,
+        documents: Sequence[Document],
+        words: WordChoice,
+        sources: Sequence[str],
+        settings: BatchSettings,
+        progress: Progress | None,
+    ) -> Iterator[BatchScores]:
+        """Score texts given their sources; texts in a row that have the same one are scored together."""
+        model: Any = self.model
+        before = model.source
+        done = 0
+        try:
+            for source, group in groupby(range(len(documents)), key=lambda n: sources[n]):
+                positions = list(group)
+                model.set_source(source)
+                some = [documents[n] for n in positions]
+                chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
+                chunks = self._chunks(some, words.of_texts(positions), settings, chunk_characters)
+                yield from self._score(definition, chunks, settings, 0, None)
+                done += len(positions)
+                if progress is not None:
+                    progress(done, len(documents))
+        finally:
+            model.set_source(before)
 
     # --- steps ---
 
@@ -370,6 +442,8 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
+        if isinstance(self.model, MaskedModel):
+            return score_masked(self.model, preparer, chunks, settings, progress)
         if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
@@ -377,11 +451,33 @@ class Scorer:
         joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
         return join_sections(joined)
 
+    def _with_word_level(
+        self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions
+    ) -> Iterator[BatchScores]:
+        """Add what is wanted of the words that could have come, if anything is."""
+        if not WordLevel.of(options.extras):
+            return scored
+        from wordprob.scoring.word_entropy import with_word_level
+
+        if options.max_context is not None:
+            raise OptionError("the entropy and the rank of words need the whole context; leave `max_context` out.")
+        rules = choice.rules
+        return with_word_level(
+            scored,
+            self,
+            lambda text: choice.definition if rules is None else rules[text],
+            options.extras,
+            options.max_open,
+        )
+
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""
-        return self._preparers.get(
+        preparer = self._preparers.get(
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
+        if getattr(self.model, "may_change", False):
+            preparer.cut_off_tokens.known_starts.clear()
+        return preparer
 
     @property
     def cached_definitions(self) -> int:
@@ -390,6 +486,8 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
+        if isinstance(self.model, MaskedModel):
+            refuse_causal_options(options)
         start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
         if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
@@ -422,11 +520,10 @@ class Scorer:
         for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters, first_characters):
             chunk = Chunk(
                 documents[part],
-                user_words=_part_of(choice.given, part),
-                rules=_part_of(choice.rules, part),
-                unscored=_part_of(choice.unscored, part),
+                **choice.of_part(part),
             )
-            if choice.given is None and len(chunk.documents) == 1:
+            is_cut = choice.given is None and len(chunk.documents) == 1 and not isinstance(self.model, MaskedModel)
+            if is_cut:
                 tokenizer = self.model.tokenizer
                 chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
             else:
@@ -440,7 +537,7 @@ class Scorer:
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
             "words": choice.description,
-            "estimator": "corrected",
+            "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             **limit,
@@ -456,6 +553,16 @@ def _search_settings(options: ScoringOptions, model: LanguageModel) -> SearchSet
             f"{type(model).__name__} has no method 'open', which all spellings need; use own as `spellings`."
         )
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
+
+
+def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
+    """Return the options of scoring that are among the arguments of a method, checked."""
+    chosen = {
+        "words": _rule_of(arguments["words"]),
+        "extras": tuple(arguments["extras"]),
+        "estimators": tuple(arguments["estimators"]),
+    }
+    return ScoringOptions.pick({**arguments, **chosen})
 
 
 def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
@@ -474,61 +581,6 @@ def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     return options.tolerance * math.log(2.0)
 
 
-Part = TypeVar("Part")
-
-
-def _part_of(values: Sequence[Part] | None, part: slice) -> Sequence[Part] | None:
-    return None if values is None else values[part]
-
-
 def _rule_of(words: Words) -> str | WordDefinition:
     """Return the rule that options are checked with; lists of words are checked against the texts later."""
     return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
-
-
-def _chunks_of_continuations(
-    whole: Sequence[Document], rest: Sequence[Document], begins: Sequence[int], choice: WordChoice
-) -> list[Chunk]:
-    """Cut continuations into chunks, each with its whole context."""
-    lengths = [len(document.text) for document in whole]
-    return [
-        Chunk(
-            whole[part],
-            user_words=_part_of(choice.given, part),
-            rules=_part_of(choice.rules, part),
-            unscored=_part_of(choice.unscored, part),
-            context_lengths=begins[part],
-            offset_origins=begins[part],
-            source_documents=rest[part],
-            shares_context=True,
-        )
-        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
-    ]
-
-
-def join_texts(context: str, continuation: str, separator: str) -> tuple[str, int]:
-    """Return the whole text, and where the continuation begins in it."""
-    has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
-    head = context if has_space else context + separator
-    return head + continuation, len(head)
-
-
-def _documents(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
-    """Check texts and their ids, and put them together."""
-    if isinstance(texts, Mapping | bytes) or hasattr(texts, "columns"):
-        raise InputError(
-            f"texts are a string or a list of strings, not a {type(texts).__name__}. For a table use "
-            "wordprob.score_table(table, scorer); for one of its columns, scorer.score(table['text'])."
-        )
-    strings = [texts] if isinstance(texts, str) else list(texts)
-    for n, text in enumerate(strings):
-        if not isinstance(text, str):
-            raise InputError(f"text {n} is not a string but {type(text).__name__}: {text!r:.60}")
-        if not text.isascii() and SURROGATE.search(text):
-            raise InputError(
-                f"text {n} has a lone surrogate, which is not a character; was it decoded with surrogateescape?"
-            )
-    names = list(range(len(strings))) if ids is None else list(ids)
-    if len(names) != len(strings):
-        raise InputError(f"{len(strings)} texts but {len(names)} ids; give one for each.")
-    return [Document(name, text) for name, text in zip(names, strings, strict=True)]

@@ -31,12 +31,14 @@ from wordprob.tables import columns, formats, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.base import check_rows
-from wordprob.tables.layout import Layout, Offsets, lay_out, with_marks, with_target
+from wordprob.tables.frames import pick_texts
+from wordprob.tables.layout import Layout, Offsets, lay_out, parse_columns, with_marks
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.schema import SERVER_BOUNDS, estimate_columns, further_estimates
 from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
+from wordprob.tables.targets import targets_after_contexts, with_targets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,18 +125,19 @@ class Stimuli(StimulusTable):
 
     def _distinct_texts(self) -> tuple[list[int], list[int]]:
         """Return the positions of the texts to score, each once, and for every text which of them it is."""
-        word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(self.layout.texts)
-        word_lists = self.layout.places or self.layout.words or word_lists
-        positions: list[int] = []
-        numbers: dict[tuple[str, tuple[str | Offsets, ...]], int] = {}
-        number_of_text = []
-        for position, (text, words) in enumerate(zip(self.layout.texts, word_lists, strict=True)):
-            key = (text, tuple(words))
-            if key not in numbers:
-                numbers[key] = len(positions)
-                positions.append(position)
-            number_of_text.append(numbers[key])
-        return positions, number_of_text
+        layout = self.layout
+        word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(layout.texts)
+        word_lists = layout.places or layout.words or word_lists
+        before = layout.contexts or self.sources() or [""] * len(layout.texts)
+        positions: dict[tuple[str, str, tuple[str | Offsets, ...]], int] = {}
+        keys = []
+        for position, (context, text, words) in enumerate(zip(before, layout.texts, word_lists, strict=True)):
+            keys.append((context, text, tuple(words)))
+            positions.setdefault(keys[-1], position)
+        # Targets after the same context, or after contexts that begin alike, are scored together.
+        chosen = list(positions) if layout.contexts is None else sorted(positions)
+        numbers = {key: number for number, key in enumerate(chosen)}
+        return [positions[key] for key in chosen], [numbers[key] for key in keys]
 
     def _score_texts(
         self, model: Model, load_options: Mapping[str, Any], positions: Sequence[int], **scoring: Any
@@ -146,7 +149,14 @@ class Stimuli(StimulusTable):
             words = [self.layout.places[position] for position in positions]
         elif self.layout.words is not None:
             words = [self.layout.words[position] for position in positions]
-        return scorer.score([self.layout.texts[position] for position in positions], words, **scoring)
+        texts = [self.layout.texts[position] for position in positions]
+        if self.layout.contexts is not None:
+            contexts = [self.layout.contexts[position] for position in positions]
+            return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
+        sources = self.sources()
+        if sources is not None:
+            scoring["sources"] = [sources[position] for position in positions]
+        return scorer.score(texts, words, **scoring)
 
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
         """Return the columns that one model adds."""
@@ -159,8 +169,10 @@ class Stimuli(StimulusTable):
             added = regions.add_up(words, self.layout.texts, self.regions())
         elif self.layout.spans is not None and self.per_word:
             added = words.assign(region=regions.region_names(words, self.layout.spans))
+            if self.layout.contexts is not None:
+                added = regions.with_wordless(added, self.layout.texts, self.layout.spans, self.layout.unscored)
         elif self.layout.spans is not None:
-            added = regions.add_up_spans(words, self.layout.texts, self.layout.spans)
+            added = regions.add_up_spans(words, self.layout.texts, self.layout.spans, self.layout.unscored)
         elif self.rows_are_words:
             added = words
         else:
@@ -197,6 +209,8 @@ class Stimuli(StimulusTable):
     def _table_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the metadata of the table: what all models have in common, and where the texts come from."""
         layout = {**self.layout.to_metadata(), "sum_by": self.sum_by or "", "prefix": self.prefix}
+        if self.layout.contexts is not None:
+            layout["separator"] = self.separator
         if self.predictors:
             layout |= {"frequencies": self.frequencies or DEFAULT_FREQUENCIES, **PREDICTOR_METADATA}
         return table_metadata(metadata, self.sheet.name, layout)
@@ -225,7 +239,9 @@ def read_stimuli(
     per_word: bool = False,
     sum_by: str | None = None,
     prefix: str = "",
-    target_column: str | None = None,
+    context_column: str | None = None,
+    target_column: str | Sequence[str] | None = None,
+    separator: str = " ",
     marks: str | None = None,
     region_names: str | Sequence[str] = (),
     start_column: str | None = None,
@@ -235,6 +251,7 @@ def read_stimuli(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
     _check_strings(
@@ -248,17 +265,43 @@ def read_stimuli(
         words=words,
         sum_by=sum_by,
         prefix=prefix,
-        target_column=target_column,
+        context_column=context_column,
+        separator=separator,
         marks=marks,
         frequencies=frequencies,
         start_column=start_column,
         end_column=end_column,
+        source_column=source_column,
     )
     opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
-    layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
-    layout = _with_regions(layout, opened, target_column, marks, _names(region_names))
-    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets)
+    target_columns = parse_columns(opened, target_column, "target_column")
+    if context_column is not None:
+        _check_alone(
+            text_column=text_column,
+            word_column=word_column,
+            group_by=group_by,
+            space_after=space_after,
+            sum_by=sum_by,
+            start_column=start_column,
+            end_column=end_column,
+            marks=marks,
+            region_names=region_names,
+            predictors=predictors,
+            source_column=source_column,
+        )
+        if not target_columns:
+            raise OptionError("`context_column` needs `target_column`: the column that holds what is scored after it.")
+        layout = targets_after_contexts(opened, context_column, target_columns)
+    else:
+        layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
+        layout = _with_regions(layout, opened, target_columns, marks, _names(region_names))
+    stimuli = Stimuli(
+        opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets, separator, source_column
+    )
     _check_predictors(stimuli)
+    if source_column is not None:
+        opened.require(source_column)
+        stimuli.sources()
     if offsets and not stimuli.rows_are_words:
         raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
     if offsets and layout.by_offsets:
@@ -275,6 +318,15 @@ def read_stimuli(
             raise InputError(f"{opened.name}: column '{sum_by}' names no region on any row.")
     define(words)
     return stimuli
+
+
+def _check_alone(**options: Any) -> None:
+    """Raise if an option is specified that means nothing beside ``context_column``."""
+    for name, value in options.items():
+        if value:
+            raise OptionError(
+                f"`{name}` does not go with `context_column`, after which targets are scored; leave it out."
+            )
 
 
 def _check_predictors(stimuli: Stimuli) -> None:
@@ -304,22 +356,22 @@ def open_table(
 
 
 def _with_regions(
-    layout: Layout, sheet: formats.Sheet, target_column: str | None, marks: str | None, names: Sequence[str]
+    layout: Layout, sheet: formats.Sheet, target_columns: Sequence[str] | None, marks: str | None, names: Sequence[str]
 ) -> Layout:
     """Return the layout with the regions that a column names or that marks show."""
     if names and marks is None:
         raise OptionError("`region_names` names the regions that are marked in the texts; specify `marks` too.")
-    if target_column is None and marks is None:
+    if not target_columns and marks is None:
         return layout
     if layout.by_word:
         raise OptionError(
             "`target_column` and `marks` are for a text on each row; for a word on each row name regions with `sum_by`."
         )
-    if target_column is None:
+    if not target_columns:
         return with_marks(layout, str(marks), names, sheet.place)
     if marks is not None:
         raise OptionError("`target_column` and `marks` both say which words are asked about; specify one of them.")
-    return with_target(layout, sheet, target_column)
+    return with_targets(layout, sheet, target_columns)
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
@@ -405,7 +457,9 @@ def score_table(
     words: str = "whitespace",
     per_word: bool = False,
     sum_by: str | None = None,
-    target_column: str | None = None,
+    context_column: str | None = None,
+    target_column: str | Sequence[str] | None = None,
+    separator: str = " ",
     marks: str | None = None,
     region_names: str | Sequence[str] = (),
     start_column: str | None = None,
@@ -420,6 +474,7 @@ def score_table(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
     **scoring: Any,
@@ -450,7 +505,12 @@ def score_table(
         For a word on each row: return a row for each region, consecutive words with the same value in this column.
     target_column
         For a text on each row: the column that holds the critical word or words of the text. The new columns describe
-        these words only.
+        these words only. Several columns (a list, or names with commas) give a row for each, and ``region`` says which.
+    context_column
+        For a context on each row: the column that holds it. Only the targets of ``target_column`` are scored, as what
+        comes next; a context that several rows share is run once. A row without a context or a target has no value.
+    separator
+        What stands between context and target, unless either brings white space of its own.
     marks
         For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if
         it is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
@@ -475,6 +535,9 @@ def score_table(
         frequencies of the three words before (``surprisal_prev1``, …), which are missing where a text begins.
     frequencies
         Where frequencies come from: ``wordfreq:LANGUAGE``, or a file of words and counts or log p. English by default.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text, such as the sentence that the text
+        translates.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -502,7 +565,9 @@ def score_table(
         words=words,
         per_word=per_word,
         sum_by=sum_by,
+        context_column=context_column,
         target_column=target_column,
+        separator=separator,
         marks=marks,
         region_names=region_names,
         start_column=start_column,
@@ -512,6 +577,7 @@ def score_table(
         encoding=encoding,
         predictors=predictors,
         frequencies=frequencies,
+        source_column=source_column,
     )
     guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
     for remark in [*guesses, *stimuli.warnings()]:
@@ -581,15 +647,9 @@ def _repeat_texts(table: WordTable, number_of_text: Sequence[int]) -> tuple[pd.D
 
     ``number_of_text`` says for each text which of the scored ones it is.
     """
-    scored_words = table.words()
-    scored_texts = table.texts()
-    counts = scored_texts["n_words"].to_numpy(dtype=np.int64)
-    ends = np.cumsum(counts)
-    rows = [np.arange(ends[number] - counts[number], ends[number]) for number in number_of_text]
-    words = scored_words.iloc[np.concatenate(rows) if rows else []].reset_index(drop=True)
-    words["text_id"] = np.repeat(np.arange(len(number_of_text)), counts[list(number_of_text)])
-    texts = scored_texts.iloc[list(number_of_text)].reset_index(drop=True)
-    texts["text_id"] = range(len(number_of_text))
+    words, texts = pick_texts(table.words(), table.texts(), number_of_text)
+    words["text_id"] = np.repeat(np.arange(len(texts)), texts["n_words"].to_numpy(dtype=np.int64))
+    texts["text_id"] = range(len(texts))
     return words, texts
 
 

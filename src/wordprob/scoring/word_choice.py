@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Any
 
 from wordprob.core.characters import is_white_space
 from wordprob.core.pattern_words import Regex
@@ -64,6 +65,14 @@ class WordChoice:
         rules = None if self.rules is None else [self.rules[position] for position in positions]
         unscored = None if self.unscored is None else [self.unscored[position] for position in positions]
         return replace(self, given=given, rules=rules, unscored=unscored)
+
+    def of_part(self, part: slice) -> dict[str, Any]:
+        """Return the words of some consecutive texts, as the fields of a chunk that hold them."""
+        return {
+            "user_words": None if self.given is None else self.given[part],
+            "rules": None if self.rules is None else self.rules[part],
+            "unscored": None if self.unscored is None else self.unscored[part],
+        }
 
 
 def choose_words(words: Words, boundary: str, documents: Sequence[Document]) -> WordChoice:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, estimate_name
+from wordprob.tables.schema import (
+    EXTRA_COLUMNS,
+    PSEUDO_SURPRISAL,
+    TEXT_COLUMNS,
+    UNITS,
+    WORD_COLUMNS,
+    Column,
+    columns_of,
+    estimate_name,
+)
+from wordprob.tables.word_level_columns import RANK_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +79,9 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     """Return the columns of a batch in their order, without ``text_id``."""
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
-    requested = [EXTRA_COLUMNS[name] for name in dict.fromkeys(extras)]
-    return [*standard, *estimates, *requested, note]
+    requested = [column for name in dict.fromkeys(extras) for column in columns_of(name)]
+    pseudo = [] if batch.pseudo_surprisal is None else [PSEUDO_SURPRISAL]
+    return [*standard, *pseudo, *estimates, *requested, note]
 
 
 def _estimate_column(estimator: str) -> Column:
@@ -94,9 +105,26 @@ def _join_words(text_ids: list[Any], words: list[Any]) -> pd.DataFrame:
     return frame
 
 
+def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the words and the summary of some texts, in this order; a text may be picked several times.
+
+    Parameters
+    ----------
+    words, texts
+        What :func:`build_frames` returned.
+    numbers
+        The positions of the texts in the summary.
+    """
+    counts = texts["n_words"].to_numpy(dtype=np.int64)
+    picked = np.array(numbers, dtype=np.int64)
+    rows = concat_ranges((np.cumsum(counts) - counts)[picked], counts[picked])
+    return words.iloc[rows].reset_index(drop=True), texts.iloc[picked].reset_index(drop=True)
+
+
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
     """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
-    whole = [name for name, column in EXTRA_COLUMNS.items() if column.whole and name in words.columns]
+    known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
+    whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -14,7 +14,7 @@ from wordprob.errors import AlignmentError, InputError, OptionError
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, consecutive, is_blank, rows_of_texts
-from wordprob.tables.marks import UNSPACED, Span, find_target, read_marks
+from wordprob.tables.marks import UNSPACED, Span, read_marks
 
 TEXT_COLUMN_NAMES = ("text", "sentence", "stimulus", "passage", "paragraph", "story_text", "item_text")
 WORD_COLUMN_NAMES = ("word", "token", "wort", "mot", "palabra", "parola")
@@ -56,6 +56,12 @@ class Layout:
         Which of these were not specified but told by the names of columns.
     places
         Where the words of each text start and end, where the table has offsets instead of words.
+    contexts
+        What comes before each text, where a column has it. The texts are then the targets after these contexts.
+    context_column
+        That column.
+    unscored
+        Why texts are not scored, by the number of the text: no context, or no target.
     """
 
     texts: list[str]
@@ -72,6 +78,9 @@ class Layout:
     start_column: str | None = None
     end_column: str | None = None
     places: list[list[Offsets]] | None = None
+    contexts: list[str] | None = None
+    context_column: str | None = None
+    unscored: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def by_word(self) -> bool:
@@ -95,6 +104,7 @@ class Layout:
             "word_column": self.word_column or "",
             "group_by": ",".join(self.group_by),
             "space_after": self.space_after or "",
+            "context_column": self.context_column or "",
             "target_column": self.target_column or "",
             "marks": self.marks or "",
             "start_column": self.start_column or "",
@@ -154,7 +164,7 @@ def lay_out(
 
 
 def _texts_on_rows(sheet: Sheet, text_column: str) -> Layout:
-    texts = _strings(sheet, text_column, blank="")
+    texts = column_strings(sheet, text_column, blank="")
     return Layout(texts, None, [[row] for row in range(len(sheet))], text_column)
 
 
@@ -162,7 +172,7 @@ def _words_on_rows(
     sheet: Sheet, text_column: str | None, word_column: str, groups: tuple[str, ...], space_after: str | None
 ) -> Layout:
     rows = rows_of_texts(sheet, groups)
-    cells = [cell.strip() for cell in _strings(sheet, word_column)]
+    cells = [cell.strip() for cell in column_strings(sheet, word_column)]
     words = [[cells[row] for row in rows_of_text] for rows_of_text in rows]
     if text_column is None:
         texts = _join_words(sheet, words, rows, space_after)
@@ -187,7 +197,7 @@ def _spans_on_rows(
             "stretches of a text need three columns: specify `text_column`, `start_column` and `end_column`."
         )
     sheet.require(text_column, start_column, end_column, *(groups or ()))
-    texts = _strings(sheet, text_column, blank="")
+    texts = column_strings(sheet, text_column, blank="")
     rows = rows_of_texts(sheet, groups) if groups else list(consecutive(range(len(sheet)), texts))
     starts, ends = _offsets(sheet, start_column), _offsets(sheet, end_column)
     for rows_of_text in rows:
@@ -304,20 +314,6 @@ def _detect_groups(
     return (*(name for name in filled if name not in (word_column, text_column)), text_column)
 
 
-def with_target(layout: Layout, sheet: Sheet, target_column: str) -> Layout:
-    """Return the layout of texts on rows of which only a target counts: the words that a column names.
-
-    A row without a target stays, and has no value.
-    """
-    sheet.require(target_column)
-    spans = []
-    for row, (text, target) in enumerate(zip(layout.texts, sheet.cells(target_column), strict=True)):
-        spans.append([] if is_blank(target) else [find_target(text, str(target), sheet.place(row))])
-    if not any(spans):
-        raise InputError(f"{sheet.name}: column '{target_column}' names no target on any row.")
-    return replace(layout, spans=spans, target_column=target_column)
-
-
 def with_marks(layout: Layout, marks: str, names: Sequence[str], places: Callable[[int], str]) -> Layout:
     """Return the layout of texts on rows whose regions are marked in them; the marks are no longer in the texts.
 
@@ -337,14 +333,16 @@ def with_marks(layout: Layout, marks: str, names: Sequence[str], places: Callabl
     return replace(layout, texts=[text for text, _ in read], spans=spans, marks=marks)
 
 
-def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def parse_columns(
+    sheet: Sheet, columns: str | Sequence[str] | None, option: str = "group_by"
+) -> tuple[str, ...] | None:
     """Return column names from a list, or from a string with commas between them; 'none' is the empty list."""
     if columns is None:
         return None
     if isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns):
         return tuple(columns)
     if not isinstance(columns, str):
-        raise OptionError(f"`group_by` is {columns!r}; it must be the name of a column, or a list of names.")
+        raise OptionError(f"`{option}` is {columns!r}; it must be the name of a column, or a list of names.")
     if columns in sheet.columns:
         return (columns,)
     if columns == "none":
@@ -355,7 +353,7 @@ def parse_columns(sheet: Sheet, columns: str | Sequence[str] | None) -> tuple[st
 # --- texts ---------------------------------------------------------------------------------------------------------
 
 
-def _strings(sheet: Sheet, column: str, blank: str | None = None) -> list[str]:
+def column_strings(sheet: Sheet, column: str, blank: str | None = None) -> list[str]:
     """Return a column as strings; ``blank`` replaces empty cells, which are an error without it."""
     return [_string(sheet, row, column, value, blank) for row, value in enumerate(sheet.cells(column))]
 
@@ -409,7 +407,7 @@ def _read_spaces(sheet: Sheet, column: str) -> list[bool]:
 
 def _repeated_texts(sheet: Sheet, column: str, words: Sequence[list[str]], rows: Sequence[list[int]]) -> list[str]:
     """Return the texts that all their rows repeat; raise unless the words are those of the text."""
-    cells = _strings(sheet, column)
+    cells = column_strings(sheet, column)
     for rows_of_text, words_of_text in zip(rows, words, strict=True):
         for row, next_row in pairwise(rows_of_text):
             if cells[row] != cells[next_row]:

@@ -33,6 +33,18 @@ class Span:
     end: int
 
 
+def whole_span(text: str, name: str = "") -> Span:
+    """Return the whole of a text, without white space around it.
+
+    Examples
+    --------
+    >>> whole_span(" went home ")
+    Span(name='', start=1, end=10)
+    """
+    start = len(text) - len(text.lstrip())
+    return Span(name, start, max(start, len(text.rstrip())))
+
+
 def check_marks(marks: str) -> None:
     """Raise unless there are such marks."""
     if marks not in MARKS:

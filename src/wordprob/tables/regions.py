@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.layout import Layout
 from wordprob.tables.marks import Span
-from wordprob.tables.schema import estimate_columns
+from wordprob.tables.schema import summed_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ def add_up(words: pd.DataFrame, texts: list[str], regions: list[list[int]]) -> p
     table["word"] = [texts[text][start:end] for text, start, end in spans]
     table["end"] = ends
     table["after"] = words["after"].to_numpy()[last_words]
-    for name in ("n_tokens", "surprisal", *estimate_columns(words.columns)):
+    for name in ("n_tokens", "surprisal", *summed_columns(words.columns)):
         values = words[name].to_numpy()
         table[name] = [values[rows].sum() for rows in regions]
     table["note"] = _notes(words, regions)
@@ -68,11 +69,23 @@ def add_up(words: pd.DataFrame, texts: list[str], regions: list[list[int]]) -> p
     return table
 
 
-def add_up_spans(words: pd.DataFrame, texts: list[str], spans: list[list[Span]]) -> pd.DataFrame:
+def add_up_spans(
+    words: pd.DataFrame, texts: list[str], spans: list[list[Span]], reasons: Mapping[int, str] | None = None
+) -> pd.DataFrame:
     """Return a row for each region of each text, and one without values for a text that has none.
 
     A region is made of whole words: those that it has a character of.
+
+    Parameters
+    ----------
+    words
+        The words of all texts; ``text_id`` is the number of the text.
+    texts, spans
+        The texts, and the regions of each.
+    reasons
+        Why texts have no value, by the number of the text, where that is known.
     """
+    reasons = reasons or {}
     rows_of_spans = word_rows(words, spans)
     found = [rows for rows in rows_of_spans if rows]
     table = add_up(words, texts, found)
@@ -88,8 +101,36 @@ def add_up_spans(words: pd.DataFrame, texts: list[str], spans: list[list[Span]])
     for name in ("word_id", "start", "end", "n_words", "n_tokens", "context_tokens"):
         whole[name] = whole[name].astype("Int64") if whole[name].isna().any() else whole[name].astype("int64")
     notes = zip(whole["note"].tolist(), whole["word"].tolist(), named, strict=True)
-    whole["note"] = [_span_note(note, word, span, texts[number]) for note, word, (number, span) in notes]
+    whole["note"] = [
+        reasons.get(number) or _span_note(note, word, span, texts[number]) for note, word, (number, span) in notes
+    ]
     return whole
+
+
+def with_wordless(
+    words: pd.DataFrame, texts: list[str], spans: list[list[Span]], reasons: Mapping[int, str]
+) -> pd.DataFrame:
+    """Return scored words with a row, without values, for each text that has no word.
+
+    Parameters are those of :func:`add_up_spans`.
+    """
+    import pandas as pd
+
+    with_word = set(words["text_id"].tolist())
+    wordless = [number for number in range(len(texts)) if number not in with_word]
+    if not wordless:
+        return words
+    added = pd.DataFrame(
+        {
+            "text_id": wordless,
+            "word": "",
+            "region": [spans[number][0].name for number in wordless],
+            "note": [reasons.get(number) or _span_note("", "", spans[number][0], texts[number]) for number in wordless],
+        }
+    )
+    numbers = dict.fromkeys(("word_id", "start", "end", "n_tokens", "context_tokens"), "Int64")
+    whole = pd.concat([words.astype(numbers), added], ignore_index=True)
+    return whole.sort_values("text_id", kind="stable", ignore_index=True)
 
 
 def word_rows(words: pd.DataFrame, spans: list[list[Span]]) -> list[list[int]]:
@@ -128,6 +169,10 @@ def _span_note(note: str, word: str, span: Span | None, text: str) -> str:
     if span is None:
         return "no region on this row" if text.strip() else "no words"
     asked = text[span.start : span.end]
+    if not word:
+        if asked:
+            return f"no word in '{asked}'"
+        return "no target on this row" if text.strip() else "no words"
     longer = f"asked for '{asked}', scored as '{word}'" if word != asked else ""
     return "; ".join(filter(None, [note, longer]))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.core.arrays import Ints
-from wordprob.errors import counted
+from wordprob.errors import InputError, counted
 from wordprob.tables import regions
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
@@ -49,6 +49,10 @@ class StimulusTable:
         Where frequencies come from, as for :func:`wordprob.analysis.frequencies.unigrams`; English words by default.
     offsets
         For a word on each row: say where the word starts and ends in its text.
+    separator
+        For a target after a context: what stands between them.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text.
     """
 
     sheet: Sheet
@@ -60,6 +64,25 @@ class StimulusTable:
     predictors: bool = False
     frequencies: str | None = None
     offsets: bool = False
+    separator: str = " "
+    source_column: str | None = None
+
+    def sources(self) -> list[str] | None:
+        """Return the source of each text; ``None`` if there are none."""
+        if self.source_column is None:
+            return None
+        cells = self.sheet.cells(self.source_column)
+        found: list[str] = []
+        for rows in self.layout.rows:
+            values = {"" if is_missing(cells[row]) else str(cells[row]) for row in rows}
+            if len(values) > 1 or "" in values:
+                problem = "has no source" if values == {""} else "has several sources"
+                raise InputError(
+                    f"{self.sheet.place(rows[0])}: the text that begins here {problem} in '{self.source_column}'; each "
+                    "text needs one, the same on all of its rows."
+                )
+            found += values
+        return found
 
     @property
     def rows_are_words(self) -> bool:
@@ -92,12 +115,17 @@ class StimulusTable:
         if self.sum_by is not None:
             first_rows = np.array([rows[0] for rows in self.regions()], dtype=np.int64)
             return self.sheet.select(first_rows, self.own_columns()), np.arange(len(first_rows))
-        positions = np.arange(len(self.sheet))
+        if self.layout.by_word:
+            return self.sheet, np.arange(len(self.sheet))
+        rows_of_texts = np.array([rows[0] for rows in self.layout.rows], dtype=np.int64)
         if self.adds_up:
-            return self.sheet, np.repeat(positions, [max(len(spans), 1) for spans in self.layout.spans or ()])
-        if self.per_word and not self.layout.by_word:
-            positions = np.repeat(positions, texts["n_words"].to_numpy(dtype=np.int64))
-        return self.sheet, positions
+            return self.sheet, np.repeat(rows_of_texts, [max(len(spans), 1) for spans in self.layout.spans or ()])
+        if self.per_word:
+            n_words = texts["n_words"].to_numpy(dtype=np.int64)
+            # A target that has no word keeps its row.
+            n_rows = n_words if self.layout.contexts is None else np.maximum(n_words, 1)
+            return self.sheet, np.repeat(rows_of_texts, n_rows)
+        return self.sheet, rows_of_texts
 
     def numbers_texts(self) -> bool:
         """Return True if the table has a column ``text_id`` of its own that tells the texts apart."""
@@ -124,6 +152,9 @@ class StimulusTable:
         """Return a line about what was found in the table; empty for plain texts."""
         layout = self.layout
         texts = counted(len(layout.texts), "text")
+        if layout.context_column:
+            targets = counted(len(layout.texts) - len(layout.unscored), "target")
+            return f"{self.sheet.name}: {targets} in '{layout.target_column}' after '{layout.context_column}'"
         if not layout.by_word:
             return f"{self.sheet.name}: {texts} in '{layout.text_column}'" if layout.text_column else ""
         if layout.text_column:
@@ -149,7 +180,21 @@ class StimulusTable:
 
     def warnings(self) -> list[str]:
         """Return what may not be intended: a text that repeats itself, punctuation on rows of its own."""
-        return [*self._repetition(), *self._punctuation(), *self._guessed_frequencies()]
+        return [*self._repetition(), *self._punctuation(), *self._guessed_frequencies(), *self._unscored()]
+
+    def _unscored(self) -> list[str]:
+        """Return a warning for each reason why targets are not scored."""
+        layout = self.layout
+        numbers_by_reason: dict[str, list[int]] = {}
+        for number, reason in layout.unscored.items():
+            numbers_by_reason.setdefault(reason, []).append(number)
+        remarks = []
+        for reason, numbers in numbers_by_reason.items():
+            has = "has" if len(numbers) == 1 else "have"
+            place = self.sheet.place(layout.rows[numbers[0]][0])
+            of_all = f"{len(numbers)} of {counted(len(layout.texts), 'target')}"
+            remarks.append(f"{of_all} {has} no value: {reason} (the first: {place})")
+        return remarks
 
     def _repetition(self) -> list[str]:
         """Return a warning if a text of the specified groups looks like several."""

@@ -10,28 +10,29 @@ one context and holds several rests one after another::
 
 A batch has rows of several contexts, so the mask is ``[B, 1, Q, L + Q]``: B rows, L the length of the longest context,
 Q the length of the longest row.
+
+Sequences that are run in full, contexts among them, are run as trees where they begin alike
+(:mod:`wordprob.models.prefix_trees`): each shared token once.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Ints, concat_ranges
 from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
+from wordprob.models.huggingface.context_states import ContextStates, KeptContexts
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
 from wordprob.models.huggingface.varlen_attention import attention_window
+from wordprob.models.prefix_trees import PrefixTree, grow_trees, lone_tree
 from wordprob.models.protocol import PrefixStates, Request
 
 if TYPE_CHECKING:
     import torch
 
-MAX_KEPT_BYTES = 1 << 30
-"""Key/value states that are kept between calls, at most; the least recently used ones are dropped first."""
 MAX_ROUND_BYTES = 1 << 30
 """Key/value states of the contexts that are worked on at a time, about."""
 BATCHES_IN_ROUND = 4
@@ -41,65 +42,6 @@ ROW_TOKENS = 512
 
 PADDING = -1
 """Stands for the number of a rest where a row has none."""
-
-
-@dataclass(frozen=True)
-class ContextStates:
-    """The key/value states of a context.
-
-    Attributes
-    ----------
-    length
-        The number of tokens.
-    layers
-        For each layer the keys and the values, ``[heads, length, size]``.
-    """
-
-    length: int
-    layers: list[tuple[torch.Tensor, torch.Tensor]]
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory they take."""
-        return sum(tensor.nelement() * tensor.element_size() for layer in self.layers for tensor in layer)
-
-    def copy(self) -> ContextStates:
-        """Return the same in memory of its own, so that the batch that it was part of can be freed."""
-        return ContextStates(self.length, [(keys.clone(), values.clone()) for keys, values in self.layers])
-
-
-class KeptContexts:
-    """States of contexts by their ids, the most recently used last."""
-
-    def __init__(self) -> None:
-        self._states: OrderedDict[bytes, ContextStates] = OrderedDict()
-        self.size_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._states)
-
-    def find(self, context: Ints) -> ContextStates | None:
-        """Return the states of a context, or of a longer one that begins with it."""
-        key = _key(context)
-        if key not in self._states:
-            longer = [kept for kept in self._states if kept.startswith(key)]
-            if not longer:
-                return None
-            key = longer[0]
-        self._states.move_to_end(key)
-        return self._states[key]
-
-    def add(self, context: Ints, states: ContextStates) -> None:
-        """Keep the states of a context, and drop the least recently used ones beyond :data:`MAX_KEPT_BYTES`."""
-        key = _key(context)
-        if key in self._states:
-            return
-        states = states.copy()
-        self._states[key] = states
-        self.size_bytes += states.size_bytes
-        while self.size_bytes > MAX_KEPT_BYTES:
-            _, dropped = self._states.popitem(last=False)
-            self.size_bytes -= dropped.size_bytes
 
 
 class RequestGroups(NamedTuple):
@@ -118,6 +60,24 @@ class RequestGroups(NamedTuple):
     in_full: list[int]
     kept: list[int]
     shared: list[tuple[Ints, list[int]]]
+
+
+class SequenceStates(NamedTuple):
+    """What a sequence that was run in full comes to.
+
+    Attributes
+    ----------
+    number
+        Which sequence.
+    hidden
+        Its hidden states, ``[length, H]``.
+    states
+        Its key/value states.
+    """
+
+    number: int
+    hidden: torch.Tensor
+    states: ContextStates
 
 
 class RestRow(NamedTuple):
@@ -141,8 +101,13 @@ class PrefixCache:
     usable
         Whether the network has key/value states that give correct results: see
         :func:`wordprob.models.huggingface.self_checks.cached_contexts_are_correct`.
+    shares_beginnings
+        Whether sequences that begin alike may be run as trees: see
+        :func:`wordprob.models.huggingface.self_checks.trees_are_correct`.
     contexts_run
-        How many contexts have been run so far.
+        How many sequences have been run in full so far.
+    tokens_run
+        How many tokens they had, those of a shared beginning counted once.
     """
 
     def __init__(self, forward: Forward) -> None:
@@ -151,7 +116,9 @@ class PrefixCache:
         self._rest_budget = TokenBudget(forward.budget.tokens)
         self._token_bytes = 0
         self.usable = False
+        self.shares_beginnings = False
         self.contexts_run = 0
+        self.tokens_run = 0
 
     def fits(self, request: Request) -> bool:
         """Return True if a request can go on from the states of its context, or others from its own.
@@ -192,17 +159,15 @@ class PrefixCache:
         import torch
 
         kept = self.kept_in(states)
-        lengths = [len(request.ids) for request in requests]
-
-        def run(batch: list[int]) -> tuple[list[int], torch.Tensor]:
-            hidden, contexts = self._run_context_batch([requests[index].ids for index in batch])
+        for batch in self.run_sequences([requests[index].ids for index in indices]):
             wanted = []
-            for number, (index, context) in enumerate(zip(batch, contexts, strict=True)):
-                kept.add(requests[index].ids, context)
-                wanted.append(hidden[number, requests[index].first : lengths[index]])
-            return batch, torch.cat(wanted)
-
-        yield from run_within_memory(indices, lengths, self._forward.budget, self._plan_contexts, run)
+            members = []
+            for sequence in batch:
+                request = requests[indices[sequence.number]]
+                kept.add(request.ids, sequence.states)
+                wanted.append(sequence.hidden[request.first :])
+                members.append(indices[sequence.number])
+            yield members, torch.cat(wanted)
 
     def run_shared(
         self,
@@ -240,41 +205,81 @@ class PrefixCache:
         return [new[place] if states is None else states for place, states in enumerate(found)]
 
     def run_contexts(self, contexts: Sequence[Ints]) -> list[ContextStates]:
-        """Run contexts in padded batches and return their states."""
-        lengths = [len(context) for context in contexts]
-        indices = list(range(len(contexts)))
-
-        def run(batch: list[int]) -> list[tuple[int, ContextStates]]:
-            _, new = self._run_context_batch([contexts[index] for index in batch])
-            return list(zip(batch, new, strict=True))
-
+        """Run contexts and return their states."""
         states: dict[int, ContextStates] = {}
-        for batch in run_within_memory(indices, lengths, self._forward.budget, self._plan_contexts, run):
-            states.update(batch)
+        for batch in self.run_sequences(contexts):
+            states.update((sequence.number, sequence.states) for sequence in batch)
         return [states[index] for index in range(len(contexts))]
 
-    def _plan_contexts(self, indices: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-        batches = padded_batches(lengths, self._forward.budget.tokens)
-        return [[indices[place] for place in batch] for batch in batches]
+    # --- whole sequences ---
 
-    def _run_context_batch(self, contexts: Sequence[Ints]) -> tuple[torch.Tensor, list[ContextStates]]:
-        """Run a padded batch; return its hidden states ``[B, L, H]``, and the key/value states of each context."""
+    def run_sequences(self, sequences: Sequence[Ints]) -> Iterator[list[SequenceStates]]:
+        """Run sequences in full, and yield their states, some at a time; what they begin with alike is run once."""
+        if self.shares_beginnings:
+            trees = grow_trees(sequences)
+        else:
+            trees = [lone_tree(index, sequence) for index, sequence in enumerate(sequences)]
+
+        def plan(indices: Sequence[int], _: Sequence[int]) -> list[list[int]]:
+            alone = [index for index in indices if not trees[index].branches]
+            together = [index for index in indices if trees[index].branches]
+            batches = []
+            for places in (alone, together):
+                for batch in padded_batches([len(trees[index].ids) for index in places], self._forward.budget.tokens):
+                    batches.append([places[place] for place in batch])
+            return batches
+
+        def run(batch: list[int]) -> list[SequenceStates]:
+            return self._run_tree_batch([trees[index] for index in batch])
+
+        lengths = [len(tree.ids) for tree in trees]
+        yield from run_within_memory(list(range(len(trees))), lengths, self._forward.budget, plan, run)
+
+    def _run_tree_batch(self, trees: Sequence[PrefixTree]) -> list[SequenceStates]:
+        """Run a padded batch of trees; return the states of all their sequences."""
         from transformers import DynamicCache
 
-        ids, mask = self._forward.pad(contexts)
+        ids, mask = self._forward.pad([tree.ids for tree in trees])
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        if any(tree.branches for tree in trees):
+            positions, _ = self._forward.pad([tree.positions for tree in trees])
+            inputs |= {"position_ids": positions, "attention_mask": self._tree_mask(trees)}
         # A cache that keeps everything. One made for the network's configuration would drop what is out of a window.
         cache = DynamicCache()
-        hidden: torch.Tensor = self._forward.run_trunk(
-            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True
-        )[0]
-        self.contexts_run += len(contexts)
-        states = []
-        for row, context in enumerate(contexts):
-            length = len(context)  # what comes after it in the row is padding
-            layers = [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
-            states.append(ContextStates(length, layers))
-        self._token_bytes = states[0].size_bytes // states[0].length
-        return hidden, states
+        hidden: torch.Tensor = self._forward.run_trunk(**inputs, past_key_values=cache, use_cache=True)[0]
+        self.contexts_run += sum(len(tree.members) for tree in trees)
+        self.tokens_run += sum(len(tree.ids) for tree in trees)
+        found = []
+        for row, tree in enumerate(trees):
+            for member, path in zip(tree.members, tree.paths, strict=True):
+                # A lone sequence is a slice of its row, what comes after it being padding; others are copied.
+                chosen: Any = self._forward.to_device(path) if tree.branches else slice(len(path))
+                layers = [(layer.keys[row][:, chosen], layer.values[row][:, chosen]) for layer in cache.layers]
+                states = ContextStates(len(path), layers, is_view=not tree.branches)
+                found.append(SequenceStates(member, hidden[row][chosen], states))
+        self._token_bytes = found[0].states.size_bytes // found[0].states.length
+        return found
+
+    def _tree_mask(self, trees: Sequence[PrefixTree]) -> torch.Tensor:
+        """Return ``[B, 1, T, T]``: what is added to the attention of the tokens of each row to each other.
+
+        Padding attends to itself, so that no softmax is over nothing.
+        """
+        longest = max(len(tree.ids) for tree in trees)
+        visible = np.zeros((len(trees), 1, longest, longest), dtype=bool)
+        visible[:, 0, np.arange(longest), np.arange(longest)] = True
+        for row, tree in enumerate(trees):
+            length = len(tree.ids)
+            visible[row, 0, :length, :length] = tree.visible()
+        return self._added_to_attention(self._forward.to_device(visible))
+
+    def _added_to_attention(self, visible: torch.Tensor) -> torch.Tensor:
+        """Return 0 where a token attends to another, and elsewhere the least number there is."""
+        import torch
+
+        dtype = self._forward.network.dtype
+        mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+        return mask.masked_fill_(~visible, torch.finfo(dtype).min)
 
     # --- rests ---
 
@@ -317,8 +322,6 @@ class PrefixCache:
 
     def _run_row_batch(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> torch.Tensor:
         """Run a batch of rows; return the states of all rests, one after another."""
-        import torch
-
         longest_context = max(row.context.length for row in rows)
         longest_row = max(row.tokens for row in rows)
         ids = np.zeros((len(rows), longest_row), dtype=np.int64)
@@ -327,27 +330,23 @@ class PrefixCache:
         rest_numbers = np.full_like(ids, PADDING)  # which of its row's rests each token belongs to
         wanted = np.zeros(ids.shape, dtype=bool)
         for number, row in enumerate(rows):
-            begin = 0
-            for rest_number, member in enumerate(row.members):
-                request = requests[member]
-                n_context = request.n_context
-                end = begin + len(request.ids) - n_context
-                ids[number, begin:end] = request.ids[n_context:]
-                positions[number, begin:end] = np.arange(n_context, len(request.ids))
-                context_lengths[number, begin:end] = n_context
-                rest_numbers[number, begin:end] = rest_number
-                wanted[number, begin + request.first - n_context : end] = True
-                begin = end
+            members = [requests[member] for member in row.members]
+            contexts = np.array([request.n_context for request in members])
+            lengths = np.array([len(request.ids) for request in members]) - contexts
+            own = slice(row.tokens)
+            ids[number, own] = np.concatenate([request.ids[request.n_context :] for request in members])
+            positions[number, own] = concat_ranges(contexts, lengths)
+            context_lengths[number, own] = np.repeat(contexts, lengths)
+            rest_numbers[number, own] = np.repeat(np.arange(len(members)), lengths)
+            firsts = np.array([request.first for request in members])
+            wanted[number, own] = positions[number, own] >= np.repeat(firsts, lengths)
         visible = _visible(
             longest_context, self._forward.to_device(context_lengths), self._forward.to_device(rest_numbers)
         )
-        dtype = self._forward.network.dtype
-        mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
-        mask.masked_fill_(~visible, torch.finfo(dtype).min)
         states: torch.Tensor = self._forward.run_trunk(
             input_ids=self._forward.to_device(ids),
             position_ids=self._forward.to_device(positions),
-            attention_mask=mask,
+            attention_mask=self._added_to_attention(visible),
             past_key_values=_stacked([row.context for row in rows], longest_context),
             use_cache=True,
         )[0]
@@ -367,11 +366,6 @@ def _visible(longest_context: int, context_lengths: torch.Tensor, rest_numbers: 
     same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
     not_later = places[:, None] >= places[None, :]
     return torch.cat([context, same_rest & not_later], dim=2)[:, None]
-
-
-def _key(context: Ints) -> bytes:
-    """Return ids as bytes: a context begins with another exactly if its bytes begin with the other's."""
-    return context.astype(np.int64).tobytes()
 
 
 def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:

@@ -1,0 +1,107 @@
+"""Continuations of contexts: the whole texts, and which part of each is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from wordprob.core.text import Document
+from wordprob.errors import InputError, counted
+from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
+from wordprob.scoring.documents import check_texts, documents_of
+from wordprob.scoring.prepare import BatchSettings, Chunk
+from wordprob.scoring.shared_contexts import NO_HEAD, heads_of
+from wordprob.scoring.word_choice import WordChoice
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """Continuations, each after its context.
+
+    Attributes
+    ----------
+    whole
+        The contexts with their continuations.
+    alone
+        The continuations, which the rows of a table are about.
+    begins
+        Where in each whole text the continuation begins, in characters.
+    """
+
+    whole: list[Document]
+    alone: list[Document]
+    begins: list[int]
+
+    def chunks(self, choice: WordChoice, tokenizer: Tokenizer, settings: BatchSettings) -> list[Chunk]:
+        """Cut the texts into chunks, each text with its whole context, or with the end of it and the head as ids."""
+        heads = [NO_HEAD] * len(self.whole)
+        if choice.given is None and choice.definition.local:
+            texts = [document.text for document in self.whole]
+            heads = heads_of(texts, self.begins, tokenizer, settings.max_text_tokens)
+        documents = [
+            Document(document.id, document.text[head.stop :]) for document, head in zip(self.whole, heads, strict=True)
+        ]
+        begins = [begin - head.stop for begin, head in zip(self.begins, heads, strict=True)]
+        lengths = [len(document.text) for document in documents]
+        return [
+            Chunk(
+                documents[part],
+                **choice.of_part(part),
+                context_lengths=begins[part],
+                offset_origins=begins[part],
+                source_documents=self.alone[part],
+                shares_context=True,
+                heads=[head.ids for head in heads[part]],
+            )
+            for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
+        ]
+
+
+def continuations_of(
+    contexts: str | Iterable[str],
+    continuations: Iterable[str],
+    ids: Sequence[int | str] | None,
+    separator: str,
+    crossed: bool,
+) -> Continuations:
+    """Put continuations after their contexts; parameters as for :meth:`wordprob.Scorer.score_continuations`."""
+    befores, afters = pair_up(contexts, continuations, crossed)
+    alone = documents_of(afters, ids)
+    joined = [join_texts(context, document.text, separator) for context, document in zip(befores, alone, strict=True)]
+    whole = [Document(document.id, text) for document, (text, _) in zip(alone, joined, strict=True)]
+    return Continuations(whole, alone, [begin for _, begin in joined])
+
+
+def pair_up(
+    contexts: str | Iterable[str], continuations: Iterable[str], crossed: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return for each text its context and its continuation.
+
+    Examples
+    --------
+    >>> pair_up("a", ["x", "y"])
+    (['a', 'a'], ['x', 'y'])
+    >>> pair_up(["a", "b"], ["x", "y"])
+    (['a', 'b'], ['x', 'y'])
+    >>> pair_up(["a", "b"], ["x", "y"], crossed=True)
+    (['a', 'a', 'b', 'b'], ['x', 'y', 'x', 'y'])
+    """
+    afters = check_texts(continuations)
+    befores = check_texts(contexts, "context")
+    if isinstance(contexts, str) or crossed:
+        pairs = [(before, after) for before in befores for after in afters]
+        return [before for before, _ in pairs], [after for _, after in pairs]
+    if len(befores) != len(afters):
+        raise InputError(
+            f"{counted(len(befores), 'context')} but {counted(len(afters), 'continuation')}; give one continuation "
+            "for each context, or `crossed` to score every continuation after every context."
+        )
+    return befores, afters
+
+
+def join_texts(context: str, continuation: str, separator: str) -> tuple[str, int]:
+    """Return the whole text, and where the continuation begins in it."""
+    has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
+    head = context if has_space else context + separator
+    return head + continuation, len(head)
