@@ -15,7 +15,7 @@ from wordprob.core.arrays import Floats
 from wordprob.core.next_tokens import NextTokens
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, OptionError
+from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.batching import group_by_prefix
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
@@ -41,6 +41,11 @@ LONGEST_WORD_TOKENS = 32
 def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> None:
     """Raise where words cannot be enumerated."""
     vocabulary = scorer.model.tokenizer.vocabulary
+    if getattr(scorer.model, "lists_top_only", False):
+        raise UnsupportedError(
+            "a server lists only the most probable tokens, and this needs whole distributions; run the model on this "
+            "machine."
+        )
     if max_open < 1:
         raise OptionError(f"`max_open` must be at least 1, not {max_open}.")
     if not definition.local:

@@ -13,7 +13,6 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import Atoms
-from wordprob.core.characters import UNREACHABLE
 from wordprob.models.completions.client import NonsenseError
 from wordprob.models.protocol import Request, Scores, Unlisted
 
@@ -61,7 +60,6 @@ def scores_from_listing(rows: Sequence[ListedRow], request: Request, atoms: Atom
     n_atoms = len(atoms.labels)
     vocab_size = len(atoms.atom_of_token)
     sizes = np.bincount(atoms.atom_of_token, minlength=n_atoms)
-    beyond = atoms.labels.index(UNREACHABLE)  # where ids go that the head has and the tokenizer does not
     listed = np.zeros((len(rows), n_atoms))
     most = np.zeros((len(rows), n_atoms))
     estimate = np.zeros((len(rows), n_atoms))
@@ -72,11 +70,10 @@ def scores_from_listing(rows: Sequence[ListedRow], request: Request, atoms: Atom
             raise NonsenseError(
                 f"the log-probabilities that the server lists add up to a probability of {total:.3f}, more than 1."
             )
-        atom_of_listed = np.full(len(row.ids), beyond)
-        known = row.ids < vocab_size
-        atom_of_listed[known] = atoms.atom_of_token[row.ids[known]]
-        listed[n] = np.bincount(atom_of_listed, row.probabilities, minlength=n_atoms)
-        n_unlisted = sizes - np.bincount(atom_of_listed[known], minlength=n_atoms)
+        known = row.ids < vocab_size  # a head may have more ids than the tokenizer, which belong to no atom
+        atom_of_listed = atoms.atom_of_token[row.ids[known]]
+        listed[n] = np.bincount(atom_of_listed, row.probabilities[known], minlength=n_atoms)
+        n_unlisted = sizes - np.bincount(atom_of_listed, minlength=n_atoms)
         rest[n] = 0.0 if len(row.ids) >= vocab_size else max(0.0, 1.0 - total) + ROUNDING
         most[n] = np.minimum(rest[n], n_unlisted * row.largest_unlisted)
         estimate[n] = np.minimum(_divided(rest[n], listed[n], n_unlisted), most[n])
