@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.vocabulary import Tokens, Vocabulary
 
@@ -65,6 +65,39 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Unlisted:
+    """What a model leaves open that lists only its most probable tokens: probabilities, not logarithms.
+
+    Attributes
+    ----------
+    mass
+        ``[R]``: the probability of all tokens that are not listed.
+    listed, most
+        ``[R, K]``: the probability of the listed tokens of every atom, and the most that its other tokens can have.
+    gathered_listed, gathered_most
+        The same two for each row of ``Request.gather``.
+    """
+
+    mass: Floats
+    listed: Floats
+    most: Floats
+    gathered_listed: Floats
+    gathered_most: Floats
+
+    def log_bounds(self, row: int, members: Bools, perhaps: Bools) -> tuple[float, float]:
+        """Return the logarithms of the least and the most that some atoms have together at a row.
+
+        Atoms that are members only perhaps count in the most alone.
+        """
+        possible = members | perhaps
+        least = float(self.listed[row, members & ~perhaps].sum())
+        unlisted = min(float(self.mass[row]), float(self.most[row, possible].sum()))
+        most = min(1.0, float(self.listed[row, possible].sum()) + unlisted)
+        with np.errstate(divide="ignore"):
+            return float(np.log(least)), float(np.log(most))
+
+
+@dataclass(frozen=True)
 class Scores:
     """The answer to a request, in natural logarithms, in single or double precision.
 
@@ -78,12 +111,15 @@ class Scores:
         One number for each row of ``Request.gather``.
     statistics
         By name, one number for each of ``Request.statistics_rows``.
+    unlisted
+        What the masses leave open, of a model with ``lists_top_only``: then they are estimates.
     """
 
     target: Floats
     mass: Floats
     gathered: Floats = field(default_factory=lambda: np.zeros(0))
     statistics: Mapping[str, Floats] = field(default_factory=dict)
+    unlisted: Unlisted | None = None
 
 
 class PrefixStates:
@@ -115,7 +151,10 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Anything that computes the probability of the next token."""
+    """Anything that computes the probability of the next token.
+
+    A model that only lists its most probable tokens has a true ``lists_top_only``, and scores with ``unlisted``.
+    """
 
     tokenizer: Tokenizer
     max_tokens: int | None

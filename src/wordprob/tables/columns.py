@@ -11,7 +11,16 @@ import numpy as np
 
 from wordprob.errors import InputError, OptionError
 from wordprob.tables.predictors import predictor_names
-from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS, UNITS, columns_of, estimate_columns, estimate_name
+from wordprob.tables.schema import (
+    COLUMNS,
+    EXTRAS,
+    TEXT_COLUMNS,
+    UNITS,
+    columns_of,
+    estimate_columns,
+    estimate_name,
+    summed_columns,
+)
 from wordprob.tables.stimulus_table import StimulusTable
 from wordprob.tables.word_level_columns import is_word_level_column
 
@@ -55,7 +64,7 @@ def text_columns(words: pd.DataFrame, texts: pd.DataFrame, unit: str) -> pd.Data
     total = -texts["log_prob_words"].to_numpy(dtype=np.float64) / UNITS[unit]
     table = texts.drop(columns=list(NOT_ON_TEXT_ROWS))
     table.insert(0, "surprisal", total)
-    for position, name in enumerate(estimate_columns(words.columns), start=1):
+    for position, name in enumerate(summed_columns(words.columns), start=1):
         values = words[name].to_numpy(dtype=np.float64)
         sums = [values[span].sum() for span in words_of_texts]
         table.insert(position, name, np.where(no_words, np.nan, sums))

@@ -9,7 +9,16 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, columns_of, estimate_name
+from wordprob.tables.schema import (
+    EXTRA_COLUMNS,
+    PSEUDO_SURPRISAL,
+    TEXT_COLUMNS,
+    UNITS,
+    WORD_COLUMNS,
+    Column,
+    columns_of,
+    estimate_name,
+)
 from wordprob.tables.word_level_columns import RANK_COLUMNS
 
 if TYPE_CHECKING:
@@ -71,7 +80,8 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
     requested = [column for name in dict.fromkeys(extras) for column in columns_of(name)]
-    return [*standard, *estimates, *requested, note]
+    pseudo = [] if batch.pseudo_surprisal is None else [PSEUDO_SURPRISAL]
+    return [*standard, *pseudo, *estimates, *requested, note]
 
 
 def _estimate_column(estimator: str) -> Column:

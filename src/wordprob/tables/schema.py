@@ -87,6 +87,14 @@ WORD_COLUMNS: tuple[Column, ...] = (
 )
 """The columns that every table of words has, in their order. Further ones come before the last."""
 
+PSEUDO_SURPRISAL = Column(
+    "pseudo_surprisal",
+    "−log of the word's pseudo-likelihood, for masked models only",
+    attrgetter("pseudo_surprisal"),
+    in_units=True,
+)
+"""The column that takes the place of surprisals in tables of masked models, where those are missing."""
+
 EXTRA_COLUMNS: dict[str, Column] = {}
 """The further columns that can be requested, by name."""
 
@@ -171,6 +179,13 @@ ALL_SPELLINGS: dict[str, str] = {
 """The estimates that are made with ``spellings="all"``, and what each says."""
 
 
+SERVER_BOUNDS: dict[str, str] = {
+    "low": "the least that the word's surprisal can be, by what a server lists",
+    "high": "the most that the word's surprisal can be, by what a server lists",
+}
+"""The estimates that come with models on a server, and what each says."""
+
+
 def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
     """Return the names of the estimates that a table has besides the two that every table has."""
     return [*estimators, *(ALL_SPELLINGS if spellings == "all" else ())]
@@ -199,6 +214,12 @@ def columns_of(extra: str) -> list[Column]:
 def _statistics_of(name: str) -> Callable[[BatchScores], Any]:
     """Return the function that takes a statistic from a batch."""
     return lambda batch: batch.statistics[name]
+
+
+def summed_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
+    given = list(names)
+    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
 
 
 def check_extras(names: Collection[str]) -> None:
