@@ -134,7 +134,7 @@ def test_the_description_is_openapi(server):
     description = json.loads(text)
     assert status == 200
     assert description["openapi"].startswith("3.")
-    assert set(description["paths"]) == {"/api/score", "/api/models"}
+    assert set(description["paths"]) == {"/api/score", "/api/next", "/api/models"}
     assert {"200", "413", "422", "503", "504"} <= set(description["paths"]["/api/score"]["post"]["responses"])
     schemas = description["components"]["schemas"]
     word = schemas["Word"]
