@@ -59,7 +59,7 @@ def limit(model, texts):
     batches = [model.forward.pad([rows[n] for n in batch]) for batch in similar]
     weight = model.head_weight
     best = float("inf")
-    with torch.inference_mode(), model.forward.attention():
+    with model.forward.ready():
         for _ in range(3):
             torch.cuda.synchronize()
             begin = time.perf_counter()

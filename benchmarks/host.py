@@ -22,9 +22,14 @@ from wordprob.models.protocol import Scores
 from wordprob.models.registry import open_tokenizer
 from wordprob.scoring.scorer import Scorer
 
+LOG_MASS_OF_CUT_OFF_CHARACTERS = -30.0
+
 
 class ConstantModel:
-    """A model that takes no time: every request has the same scores."""
+    """A model that takes no time: every request has the same scores.
+
+    As with a model of English, tokens that cut a character off are too improbable to be read on.
+    """
 
     metadata = {"model": "none"}  # noqa: RUF012
     max_tokens = 2048
@@ -37,6 +42,7 @@ class ConstantModel:
     def score(self, requests, atoms):
         longest = max(len(r.ids) for r in requests)
         mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)))
+        mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
         target = np.full(longest, -3.0)
         for n, request in enumerate(requests):
             count = len(request.ids) - request.first

@@ -456,8 +456,9 @@ def test_options_of_models_and_scoring_reach_the_model(
              "--revision", "v1", "--trust-remote-code", "--min-context", 2, "--readers", 0)  # fmt: skip
     inputs = (study, *STUDY, "--baseline", "time ~ word_len") if command is reading_times else (texts, "--min-count", 1)
     run(command, *inputs, "--frequencies", frequencies, *model, "-o", tmp_path / "results")
-    expected = {"bos": "none", "chat_template": None, "chat_prompt": None, "device": "cpu", "dtype": "float32",
-                "compile": True, "revision": "v1", "trust_remote_code": True}  # fmt: skip
+    chosen = {"bos": "none", "device": "cpu", "dtype": "float32", "compile": True, "revision": "v1",
+              "trust_remote_code": True}  # fmt: skip
+    expected = {**ModelOptions().to_dict("model"), **chosen}
     assert opened == [expected]
     assert (scored[0]["min_context"], scored[0]["readers"], scored[0]["unit"]) == (2, 0, "nats")
     recorded = json.loads((tmp_path / "results" / "provenance.json").read_text(encoding="utf-8"))["options"]

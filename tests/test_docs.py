@@ -22,7 +22,7 @@ from wordprob.analysis.perplexity import PERPLEXITY_COLUMNS
 from wordprob.analysis.study_table import STUDY_TABLE_COLUMNS
 from wordprob.cli import COMMANDS, cli
 from wordprob.tables.predictors import PREDICTOR_COLUMNS
-from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS
+from wordprob.tables.schema import COLUMNS, EXTRAS, SERVER_BOUNDS, TEXT_COLUMNS, estimate_name
 
 PAGES = {
     page.name: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -79,7 +79,15 @@ def test_the_generated_reference_has_every_command_and_option(name, hooks):
 
 @pytest.mark.parametrize(
     "column",
-    [*COLUMNS, *EXTRAS, *TEXT_COLUMNS, *PREDICTOR_COLUMNS, *STUDY_TABLE_COLUMNS, *PERPLEXITY_COLUMNS],
+    [
+        *COLUMNS,
+        *EXTRAS,
+        *map(estimate_name, SERVER_BOUNDS),
+        *TEXT_COLUMNS,
+        *PREDICTOR_COLUMNS,
+        *STUDY_TABLE_COLUMNS,
+        *PERPLEXITY_COLUMNS,
+    ],
 )
 def test_every_column_is_documented(column):
     assert f"| `{column}` |" in PAGES["reference.md"]

@@ -17,7 +17,7 @@ from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, load
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
-from wordprob.errors import ModelError, OptionError, UnsupportedError
+from wordprob.errors import ModelError, OptionError
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
@@ -318,20 +318,6 @@ def test_only_a_plain_head_is_applied_to_hidden_states(tokenizer_of, kind, optio
 
 
 # --- what cannot be loaded ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (lambda: transformers.BertConfig(architectures=["BertForMaskedLM"]), "masked model"),
-        (lambda: transformers.RobertaConfig(), "masked model"),
-        (lambda: transformers.T5Config(architectures=["T5ForConditionalGeneration"]), "encoder–decoder"),
-    ],
-)
-def test_models_that_are_not_causal_are_refused(tmp_path, config, message):
-    config().save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedError, match=message):
-        load(tmp_path)
 
 
 def test_an_empty_directory_says_what_is_needed(tmp_path):

@@ -117,3 +117,61 @@ def test_the_command(tmp_path):
     assert "everything else" in printed.output
     assert CliRunner().invoke(cli, ["next"]).exit_code == 2
     assert CliRunner().invoke(cli, ["next", str(tmp_path / "items.csv")]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", [*(f"exact:{family}" for family in FAMILIES), "exact:leaky"])
+def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
+    monkeypatch.setattr("wordprob.scoring.next_word_batch.CONTEXTS_TOGETHER", 3)
+    scorer = wordprob.load(name)
+    contexts = (
+        ["", "She", "the mark", "She saw the", ""] if name != "exact:leaky" else ["", "the", "mark", "the mark", ""]
+    )
+    together = scorer.next_words(contexts, "punctuation", top=4, max_open=200)
+    assert together == [scorer.next_words(context, "punctuation", top=4, max_open=200) for context in contexts]
+
+
+def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_shared):
+    scorer = load_shared("fiction-bow")
+    contexts = ["It was in the", "It was", "She looked at the", "It was in the", ""]
+    together = scorer.next_words(contexts, top=6, max_open=100)
+    for context, found in zip(contexts, together, strict=True):
+        alone = scorer.next_words(context, top=6, max_open=100)
+        assert (alone.context, alone.opened) == (found.context, found.opened)
+        assert [each.word for each in alone.words] == [each.word for each in found.words]
+        np.testing.assert_allclose(
+            [each.probability for each in alone.words], [each.probability for each in found.words], rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("max_open", [4, 16, 64, 100_000])
+@pytest.mark.parametrize("context", ["the", "mark", "the mark"])
+def test_all_spellings_of_next_words(context, max_open):
+    """The truth is a dynamic programme over all spellings of each word."""
+    scorer = wordprob.load("exact:leaky")
+    found = scorer.next_words(context, top=6, max_open=min(max_open, 3000), spellings="all")
+    for each in found.words:
+        _, truth = scorer.model.truth(context + each.separator + each.word, "whitespace")[-1]
+        assert each.probability <= truth + 1e-9
+        assert truth <= each.probability_high + 1e-9
+    own = scorer.next_words(context, top=12, max_open=3000)
+    assert found.end == pytest.approx(own.end, abs=1e-12)
+    total = math.fsum([*(each.probability for each in found.words), found.end, found.rest])
+    assert total == pytest.approx(1.0, abs=1e-12)
+    assert found.rest > -1e-9
+    if max_open > 1000:
+        # within a hundredth of a bit, unless no more may be opened
+        tolerance = 0.01 if found.opened < 3000 else 0.05
+        in_own = {each.separator + each.word: each.probability for each in own.words}
+        for each in found.words:
+            assert math.log2(each.probability_high / each.probability) <= tolerance + 1e-9
+            assert each.probability_high >= in_own.get(each.separator + each.word, 0.0) - 1e-9
+
+
+def test_all_spellings_of_an_exact_language_are_its_own():
+    scorer = wordprob.load("exact:bow")
+    own = scorer.next_words("She saw the", top=100).to_pandas()
+    every = scorer.next_words("She saw the", top=100, spellings="all").to_pandas()
+    np.testing.assert_allclose(every["probability"], own["probability"], atol=1e-12)
+    np.testing.assert_allclose(every["probability_high"], own["probability"], atol=1e-12)
+    with pytest.raises(OptionError, match="use own or all"):
+        scorer.next_words("She", spellings="some")

@@ -17,6 +17,7 @@ from wordprob.models.registry import (
     CATALOGUE,
     commit,
     describe,
+    gguf_backend,
     open_model,
     open_tokenizer,
     register_backend,
@@ -34,6 +35,7 @@ def test_exported_names():
         "__version__",
         "check_sum",
         "load",
+        "model_report",
         "score_pairs",
         "score_table",
     ]
@@ -85,7 +87,8 @@ def test_names_directories_and_files_are_resolved(tmp_path):
     with pytest.raises(UnknownModelError, match="no model is called 'unknown:name'"):
         resolve("unknown:name")
     (tmp_path / "m.gguf").touch()
-    assert resolve(tmp_path / "m.gguf")[0] == "gguf"
+    assert resolve(tmp_path / "m.gguf") == (gguf_backend(), str(tmp_path / "m.gguf"))
+    assert resolve(f"gguf:{tmp_path / 'm.gguf'}") == ("gguf", str(tmp_path / "m.gguf"))
     with pytest.raises(UnknownModelError, match=r"pythia-1\.4b"):
         resolve("pythia-14b")
 

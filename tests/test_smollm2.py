@@ -246,7 +246,7 @@ def test_an_installed_package_is_used_without_importing_it(tmp_path, monkeypatch
 def test_a_gguf_file_scores_like_the_converted_model(smollm2):
     from wordprob import load
 
-    direct = load(default_model.gguf_file()).score(TEXTS[0]).to_pandas()
+    direct = load(f"gguf:{default_model.gguf_file()}").score(TEXTS[0]).to_pandas()
     kept = smollm2.score(TEXTS[0]).to_pandas()
     tolerance = float32_log_prob_tolerance(smollm2.model, log_probs=10)
     assert np.allclose(direct["surprisal"] * np.log(2), kept["surprisal"] * np.log(2), atol=tolerance)
@@ -257,7 +257,7 @@ def test_a_file_that_is_no_gguf(tmp_path):
 
     (tmp_path / "x.gguf").write_bytes(b"GGUF nonsense")
     with pytest.raises(ModelError, match="could not be read as a GGUF model"):
-        load(tmp_path / "x.gguf")
+        load(f"gguf:{tmp_path / 'x.gguf'}")
 
 
 def test_an_unknown_splitting_rule_is_announced(tokenizer_of):

@@ -103,14 +103,18 @@ def test_buffers_that_a_network_computes_may_be_missing():
     assert missing_tensors(network, ["rotary.inv_freq", "inv_freq", "correction"]) == ["correction", "inv_freq"]
 
 
-# --- GGUF files ------------------------------------------------------------------------------------------------------
+# --- GGUF files, expanded ---------------------------------------------------------------------------------------------
+
+
+def load_expanded(folder, tensors, **options):
+    return load(f"gguf:{tiny_gguf.write(folder / 'tiny.gguf', tensors, **options)}")
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_complete_file_loads_without_a_word(tmp_path, tied):
     tensors = {**tiny_gguf.tensors(tied), "rope_freqs.weight": tiny_gguf.tensors()["output_norm.weight"][:4]}
     path = tiny_gguf.write(tmp_path / "tiny.gguf", tensors)
-    assert load_without_warnings(path).score("the mark").to_pandas()["surprisal"].notna().all()
+    assert load_without_warnings(f"gguf:{path}").score("the mark").to_pandas()["surprisal"].notna().all()
 
 
 @pytest.mark.parametrize(
@@ -125,27 +129,26 @@ def test_a_renamed_tensor_in_a_file(tmp_path, name, message):
     tensors = tiny_gguf.tensors(tied=False)
     tensors["renamed.weight"] = tensors.pop(name)
     with pytest.raises(ModelError, match=message):
-        load(tiny_gguf.write(tmp_path / "tiny.gguf", tensors))
+        load_expanded(tmp_path, tensors)
 
 
 def test_layers_that_a_file_only_declares(tmp_path):
     with pytest.raises(ModelError, match=r"9 tensors .*: model\.layers\.2"):
-        load(tiny_gguf.write(tmp_path / "tiny.gguf", tiny_gguf.tensors(), layers=3))
+        load_expanded(tmp_path, tiny_gguf.tensors(), layers=3)
 
 
 def test_a_tensor_of_another_shape_in_a_file(tmp_path):
     tensors = tiny_gguf.tensors()
     tensors["output_norm.weight"] = tensors["output_norm.weight"][:4]
     with pytest.raises(ModelError, match=r"another shape .*: model\.norm\.weight is 4, not 32"):
-        load(tiny_gguf.write(tmp_path / "tiny.gguf", tensors))
+        load_expanded(tmp_path, tensors)
 
 
 def test_a_tensor_in_a_file_that_is_not_used_is_a_warning(tmp_path):
     tensors = tiny_gguf.tensors()
     tensors["blk.0.attn_q.bias"] = tensors["output_norm.weight"]
-    path = tiny_gguf.write(tmp_path / "tiny.gguf", tensors)
     with pytest.warns(UserWarning, match=r"1 tensor that the model does not use: blk\.0\.attn_q\.bias"):
-        load(path)
+        load_expanded(tmp_path, tensors)
 
 
 # --- a vocabulary that is too large, and logits that are no numbers --------------------------------------------------

@@ -34,7 +34,7 @@ def build(name, tokenizer_of, **options):
     found = tokenizer_of(tokenizer)
     torch.manual_seed(0)
     config = getattr(transformers, kind)(vocab_size=found.vocabulary.size + extra, **sizes)
-    network = transformers.AutoModelForCausalLM.from_config(config)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():  # far from uniform, so that a wrong number shows
         for parameter in network.parameters():
             parameter.mul_(3.0)

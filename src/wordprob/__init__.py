@@ -15,6 +15,7 @@ from wordprob._version import __version__
 if TYPE_CHECKING:
     from wordprob.errors import WordprobError
     from wordprob.scoring.loading import load
+    from wordprob.scoring.model_report import model_report
     from wordprob.scoring.pairs import score_pairs
     from wordprob.scoring.scorer import Scorer
     from wordprob.scoring.stimuli import score_table
@@ -29,6 +30,7 @@ __all__ = [
     "__version__",
     "check_sum",
     "load",
+    "model_report",
     "score_pairs",
     "score_table",
 ]
@@ -40,6 +42,7 @@ _LAZY_IMPORTS = {
     "WordprobError": "wordprob.errors",
     "check_sum": "wordprob.studies.check",
     "load": "wordprob.scoring.loading",
+    "model_report": "wordprob.scoring.model_report",
     "score_pairs": "wordprob.scoring.pairs",
     "score_table": "wordprob.scoring.stimuli",
 }

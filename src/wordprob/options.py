@@ -133,7 +133,7 @@ class ModelOptions(Options):
 
     model: str = option(
         DEFAULT_MODEL,
-        "Short name, hub id (or NAME@REVISION), directory or .gguf file.",
+        "Short name, hub id (or NAME@REVISION), directory, .gguf file, or the https:// address of a server.",
         flags=("-m", "--model"),
         check="wordprob.models.registry:resolve",
     )
@@ -150,6 +150,33 @@ class ModelOptions(Options):
     compile: bool = option(False, "Compile the model first, which takes a minute or so: faster on a GPU.")
     revision: str | None = option(None, "Branch, tag or commit of a model on the hub.")
     trust_remote_code: bool = option(False, "Run code that comes with the model.")
+    adapter: str | None = option(None, "PEFT adapter to put on the model: a directory or a hub id.")
+    quantize: str | None = option(
+        None,
+        "Load the weights in 4 bits (needs bitsandbytes) or 8 bits (needs torchao).",
+        noun="quantization",
+        choices=("4bit", "8bit"),
+    )
+    device_map: str | Mapping[str, str | int] | None = option(
+        None,
+        "Divide the model among devices: auto, balanced, balanced_low_0, sequential, or JSON from modules to devices.",
+        check="wordprob.models.huggingface.load_arguments:parse_device_map",
+    )
+    model_kwargs: str | Mapping[str, Any] | None = option(
+        None,
+        "Further arguments of transformers' from_pretrained, as JSON.",
+        check="wordprob.models.huggingface.load_arguments:parse_model_kwargs",
+    )
+    masking: str = option(
+        "within_word_l2r",
+        "Masked models: mask a token with the later ones of its word (within_word_l2r), or alone (original).",
+        noun="kind of masking",
+        choices=("within_word_l2r", "original"),
+    )
+    tokenizer: str | None = option(
+        None, "Tokenizer of a model on a server: hub id, directory or .gguf file. By default what the server names."
+    )
+    top_logprobs: int = option(20, "Tokens that a model on a server lists at each place.", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -190,7 +217,7 @@ class ScoringOptions(Options):
     )
     tolerance: float = option(
         0.01,
-        "All spellings: how wide the interval may stay, in bits; inf asks the model nothing further.",
+        "All spellings, models on a server: how wide an interval may be, in bits; inf asks the model nothing further.",
         check="wordprob.core.spelling_search:check_tolerance",
     )
     max_open: int = option(128, "All spellings: prefixes opened for a word, at most.", minimum=1)

@@ -180,3 +180,10 @@ def test_threads_are_given_back(tmp_path):
     runs.run(corpus, tmp_path / "out", model="exact:bow", threads=before + 1, watch=watch)
     assert during == {before, before + 1}
     assert torch.get_num_threads() == before
+
+
+def test_entropy_and_rank_of_words_reach_shards(corpus, tmp_path):
+    runs.run(corpus, tmp_path / "out", **TOY, extras=["word_entropy", "word_rank"], unit="nats")
+    words = read_shards(tmp_path / "out")
+    assert words["word_entropy"].notna().any()
+    assert {"word_entropy_se", "word_entropy_low", "word_rank_low", "word_rank_high"} <= set(words.columns)

@@ -394,3 +394,21 @@ def test_details_of_a_failure_go_to_the_log_and_not_to_the_client(start_server, 
     assert (status, problem["kind"]) == (500, "ServerError")
     assert "secret" not in problem["error"]
     assert "/secret/path" in caplog.text, "the log has it"
+
+
+def test_what_could_come_next(server):
+    status, _, text = send(server, "POST", "/api/next", {"context": "She saw the", "top": 2, "model": "exact:bow"})
+    assert status == 200, text
+    rows = json.loads(text)["rows"]
+    assert [row["kind"] for row in rows] == ["word", "word", "end", "rest"]
+    assert sum(row["probability"] for row in rows) == pytest.approx(1.0)
+    status, _, text = send(server, "POST", "/api/next", {"context": "the the"})
+    assert (status, "has probability zero" in text) == (422, True)
+    assert send(server, "POST", "/api/next", {"context": "x" * 501})[0] == 413
+    assert send(server, "POST", "/api/next", {"context": "She", "words": "regex:a"})[0] == 422
+
+
+def test_entropy_and_rank_of_words(server):
+    status, answer = score(server, texts="She saw", extras=["word_entropy", "word_rank"])
+    assert status == 200
+    assert {"word_entropy", "word_entropy_se", "word_entropy_low", "word_rank_high"} <= set(answer["words"][0])

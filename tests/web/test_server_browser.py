@@ -209,3 +209,43 @@ def test_every_spelling_is_counted_on_request(page):
     page.get_by_text("All spellings").first.wait_for()
     assert " to " in page.locator("dl div", has_text="All spellings").first.inner_text()
     assert page.problems == []
+
+
+def between(page, n: int):
+    """Click into the gap before word n of the first text."""
+    before, after = (page.locator("article .w").nth(k).bounding_box() for k in (n - 1, n))
+    page.mouse.click((before["x"] + before["width"] + after["x"]) / 2, before["y"] + before["height"] / 2)
+
+
+def test_a_click_between_two_words_shows_what_could_have_come(page):
+    score(page, a="She saw the mark")
+    between(page, 3)
+    page.wait_for_selector("#next tbody tr")
+    assert page.locator("#next h2").inner_text() == "What could come after “She saw the”"
+    rows = [row.locator("th, td").all_inner_texts() for row in page.locator("#next tbody tr").all()]
+    found = wordprob.load("exact:bow").next_words("She saw the", top=20)
+    assert [row[0] for row in rows[:-2]] == [each.word for each in found.words]
+    assert [float(row[1]) for row in rows[:-2]] == pytest.approx([each.probability for each in found.words], abs=1e-4)
+    assert [row[0] for row in rows[-2:]] == ["the end of the text", "everything else"]
+    page.get_by_role("button", name="Close").click()
+    assert page.locator("#next").is_hidden()
+    assert page.problems == []
+
+
+def test_what_could_have_come_without_a_mouse_and_first(page):
+    score(page, a="She saw the mark")
+    page.locator(".words").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    page.wait_for_selector("#next tbody tr")
+    assert page.locator("#next h2").inner_text() == "What could come first"
+    assert page.locator("#next tbody th").first.inner_text() == "She"
+
+
+def test_what_could_have_come_is_not_listed_for_a_pattern(page):
+    page.select_option("#words-rule", "regex:")
+    page.fill("#pattern", "[a-z]+")
+    score(page, a="the mark, the marker")
+    between(page, 1)
+    page.wait_for_selector("#next:not([hidden])")
+    assert "cannot be listed" in page.locator("#next").inner_text()

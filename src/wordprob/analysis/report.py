@@ -17,8 +17,14 @@ WORD_LENGTHS_FILES = (
     "correlations.tsv", "types.tsv", "table.md", "table.tex", "figure.pdf", "figure.png", "provenance.json",
 )  # fmt: skip
 
-HEADERS = {"Improvement": "corrected - naive", "Corrected": "corrected - baseline", "Buggy": "naive - baseline"}
-"""The columns of the paper's table, and the contrast each shows."""
+HEADERS = {
+    "Improvement": "corrected - naive",
+    "Corrected": "corrected - baseline",
+    "Buggy": "naive - baseline",
+    "All spellings": "all - baseline",
+    "All vs. corrected": "all - corrected",
+}
+"""The columns of the paper's table and those of all spellings, and the contrast each shows."""
 
 SCALE = 100
 """The paper prints hundredths of a nat."""
@@ -112,9 +118,11 @@ def _cells(result: reading_times.ReadingTimesResult, model: str) -> list[str]:
 
 
 def _caption(result: reading_times.ReadingTimesResult) -> str:
+    has_all = "All spellings" in _headers(result)
     return (
         "Δ log-likelihood of held-out reading times, 10⁻² nats per word, mean over folds. Corrected and Buggy (naive): "
-        "against the regression without surprisal; Improvement: their difference. Stars: p < .05, .01, .001 by "
+        "against the regression without surprisal; Improvement: their difference. "
+        f"{'All spellings: every spelling of a word is counted. ' if has_all else ''}Stars: p < .05, .01, .001 by "
         f"{result.provenance['test']}; correction: {result.provenance['correction']}."
     )
 

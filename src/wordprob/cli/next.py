@@ -10,7 +10,7 @@ import click
 from wordprob.cli.options import model_options
 from wordprob.cli.output import progress, visible
 from wordprob.errors import InputError
-from wordprob.options import UNITS, ModelOptions
+from wordprob.options import SPELLINGS, UNITS, ModelOptions
 from wordprob.tables.files import check_output, write_whole
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ TABLES = {"tsv": ".tsv", "csv": ".csv", "parquet": ".parquet"}
 )
 @click.option("-u", "--unit", type=click.Choice(UNITS), default="bits", show_default=True, help="Unit of surprisal.")
 @click.option(
+    "--spellings",
+    type=click.Choice(SPELLINGS),
+    default="own",
+    show_default=True,
+    help="Spellings of a word that count: the tokenizer's own, or all.",
+)
+@click.option(
     "--max-open", default=1000, show_default=True, type=click.IntRange(min=1), help="Beginnings to look into, at most."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a table: .tsv, .csv or .parquet.")
@@ -43,6 +50,7 @@ def next(
     mass: float | None,
     words: str,
     unit: str,
+    spellings: str,
     max_open: int,
     output: Path | None,
     force: bool,
@@ -57,6 +65,7 @@ def next(
     Examples:
       wordprob next --context "She saw the" --top 5
       wordprob next --context "She saw the" --mass 0.5 -o next.csv
+      wordprob next --context "The otorhino" --spellings all --top 5
       wordprob next items.csv --context-column sentence_start --top 10 -o next.csv
     """
     contexts = _contexts(table, given, context_column)
@@ -67,11 +76,18 @@ def next(
     from wordprob.scoring.next_words import next_words
 
     scorer = load(**model.to_dict())
-    found = []
     with progress(len(contexts)) as advance:
-        for n, context in enumerate(contexts):
-            found.append(next_words(scorer, context, words, top=top, mass=mass, max_open=max_open, unit=unit))
-            advance(n + 1, len(contexts))
+        found = next_words(
+            scorer,
+            contexts,
+            words,
+            top=top,
+            mass=mass,
+            max_open=max_open,
+            unit=unit,
+            spellings=spellings,
+            progress=advance,
+        )
     if output is None:
         for each in found:
             _print(each)

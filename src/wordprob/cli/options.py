@@ -102,11 +102,7 @@ def models_options(default: Sequence[str] = (DEFAULT_MODEL,)) -> Callable[[Funct
 def _flags(declared: Field[Any]) -> list[Callable[[Any], Any]]:
     """Return the click options for a declared option: one, one for each further column, or none."""
     if declared.name == "extras":
-        columns = _further_columns()
-        return [
-            click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=f"Add a column: {columns[name]}.")
-            for name in columns
-        ]
+        return [_column_flag(name, description) for name, description in _further_columns().items()] + [_order_flag()]
     if info_of(declared).flags is None:
         return []
     return [_flag(declared)]
@@ -115,10 +111,63 @@ def _flags(declared: Field[Any]) -> list[Callable[[Any], Any]]:
 def _take_value(declared: Field[Any], values: dict[str, Any]) -> dict[str, Any]:
     """Remove the value of a declared option from the values of the flags; return it by name, if it has a flag."""
     if declared.name == "extras":
-        return {"extras": tuple(name for name in _further_columns() if values.pop(name))}
+        orders = values.pop("entropy_order")
+        chosen = {name: values.pop(name) for name in _further_columns()}
+        return {"extras": tuple(extra for name, value in chosen.items() for extra in _extras_of(name, value, orders))}
     if info_of(declared).flags is None:
         return {}
     return {declared.name: values.pop(declared.name)}
+
+
+LEVELS = ("token", "word")
+"""What an entropy or a rank can be about."""
+WITH_LEVELS = {"entropy": "entropy of the next token or word where the word begins", "rank": "rank of it there"}
+"""Columns that there are for both."""
+
+
+def _column_flag(name: str, description: str) -> Callable[[Any], Any]:
+    """Return the click option for a further column."""
+    flag = f"--{name.replace('_', '-')}"
+    if name not in WITH_LEVELS:
+        return click.option(flag, name, is_flag=True, help=f"Add a column: {description}.")
+    return click.option(
+        flag,
+        name,
+        is_flag=False,
+        flag_value="token",
+        default="",
+        metavar="[token|word]",
+        callback=_check_levels,
+        help=f"Add columns: {WITH_LEVELS[name]}; token by default, or token,word.",
+    )
+
+
+def _order_flag() -> Callable[[Any], Any]:
+    return click.option(
+        "--entropy-order", help="With --entropy word: orders of Rényi's entropy, such as 0.5,1,2. Default: 1."
+    )
+
+
+def _check_levels(_context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Return what an entropy or a rank is wanted of."""
+    levels = tuple(part.strip() for part in value.split(",")) if value else ()
+    wrong = [level for level in levels if level not in LEVELS]
+    if wrong:
+        flag = f"--{parameter.name}"
+        raise click.BadParameter(f"{flag} is of token or word, not of '{wrong[0]}'; write {flag} token before a file.")
+    return levels
+
+
+def _extras_of(name: str, value: Any, orders: str | None) -> tuple[str, ...]:
+    """Return the names of the columns that a flag asks for."""
+    from wordprob.tables.word_level_columns import RANK, entropy_names
+
+    if name not in WITH_LEVELS:
+        return (name,) if value else ()
+    if name == "entropy" and orders is not None and "word" not in value:
+        raise click.UsageError("--entropy-order is for --entropy word; specify both.")
+    of_words = entropy_names(orders or "1") if name == "entropy" else (RANK,)
+    return ((name,) if "token" in value else ()) + (of_words if "word" in value else ())
 
 
 def _further_columns() -> Mapping[str, str]:

@@ -44,6 +44,7 @@ TABLE_ONLY = (
     "start_column",
     "end_column",
     "offsets",
+    "source_column",
 )
 """Options that mean something for tables only."""
 
@@ -71,6 +72,7 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
 )
 @click.option("--context-column", help="Column with the context of each row's targets, which are scored after it.")
 @separator_option
+@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
 @click.option(
     "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
 )

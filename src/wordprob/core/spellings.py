@@ -171,8 +171,12 @@ def _adds_space(encode: EncodeAll, vocabulary: Vocabulary) -> bool:
     return b"".join(vocabulary.token_bytes[i] for i in ids).endswith(b"a ")
 
 
-def _answers_cache() -> SizedCache[Question, tuple[Spelling, ...]]:
+def _answers_cache() -> SizedCache[Question, dict[tuple[int, ...], Spelling]]:
     return SizedCache(MAX_CACHED_SPELLINGS, len)
+
+
+def _divergences_cache() -> SizedCache[tuple[Question, tuple[int, ...]], tuple[Divergence, ...]]:
+    return SizedCache(MAX_CACHED_SPELLINGS, _count_first_ids)
 
 
 def _signatures_cache() -> SizedCache[bytes, AlternativeSpellings]:
@@ -180,7 +184,11 @@ def _signatures_cache() -> SizedCache[bytes, AlternativeSpellings]:
 
 
 def _count_spellings(alternatives: AlternativeSpellings) -> int:
-    return 1 + sum(len(divergence.first_ids) for divergence in alternatives.divergences)
+    return _count_first_ids(alternatives.divergences)
+
+
+def _count_first_ids(divergences: Sequence[Divergence]) -> int:
+    return 1 + sum(len(divergence.first_ids) for divergence in divergences)
 
 
 class SpellingFinder:
@@ -220,11 +228,17 @@ class SpellingFinder:
         """Whether a space is put behind every text, so that after a space the end is that of the text before it."""
         self._boundaries: dict[tuple[str, str, bool], frozenset[Label]] = {}
         self._answers = _answers_cache()
+        self._known_divergences = _divergences_cache()
         self._by_signature = _signatures_cache()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the caches behind when this is sent to another process."""
-        empty = {"_answers": _answers_cache(), "_by_signature": _signatures_cache(), "_boundaries": {}}
+        empty = {
+            "_answers": _answers_cache(),
+            "_known_divergences": _divergences_cache(),
+            "_by_signature": _signatures_cache(),
+            "_boundaries": {},
+        }
         return {**self.__dict__, **empty}
 
     def boundary(self, left: str, word: str, last_token: int) -> frozenset[Label] | None:
@@ -345,6 +359,7 @@ class SpellingFinder:
     def _find_some(self, alignment: Alignment, words: Ints, groups: Ints) -> list[AlternativeSpellings]:
         """Return the same for a few words, whose answers are held together."""
         self._answers.forget_if_full()
+        self._known_divergences.forget_if_full()
         if len(self._boundaries) > MAX_CACHED_BOUNDARIES:
             self._boundaries.clear()
         numbers = list(zip(words.tolist(), groups.tolist(), strict=True))
@@ -362,8 +377,7 @@ class SpellingFinder:
 
     def _has_observed(self, place: Place) -> bool:
         """Return True if the tokenizer's answers have the observed spelling, so that they can be compared with it."""
-        observed = (*place.observed, *place.over_end)
-        return any(spelling.ids == observed for spelling in self._answers[place.question])
+        return (*place.observed, *place.over_end) in self._answers[place.question]
 
     def _divergences(self, place: Place) -> tuple[Divergence, ...]:
         """Return where the tokenizer's answers leave the observed tokens.
@@ -371,13 +385,15 @@ class SpellingFinder:
         A token that reaches over the end of the word leads away from the tokens before it, too, though the text goes
         on with it.
         """
-        spellings = {spelling.ids: spelling for spelling in self._answers[place.question]}
+        spellings = self._answers[place.question]
         if place.over_end:
-            on_path = (*place.observed, *place.over_end)
-            spellings[on_path] = Spelling(on_path, None)
-        else:
-            spellings.pop(place.observed, None)
-        return tuple(find_divergences(spellings.values(), place.observed))
+            on_path = Spelling((*place.observed, *place.over_end), None)
+            if spellings.get(on_path.ids) != on_path:
+                return tuple(find_divergences({**spellings, on_path.ids: on_path}.values(), place.observed))
+        key = (place.question, place.observed)
+        if key not in self._known_divergences:
+            self._known_divergences[key] = tuple(find_divergences(spellings.values(), place.observed))
+        return self._known_divergences[key]
 
     # --- what to ask about ---
 
@@ -475,7 +491,7 @@ class SpellingFinder:
                 spelling = self._spelling(place, rest, tokens)
                 if spelling is not None:
                     spellings[spelling.ids] = spelling
-            self._answers[question] = tuple(spellings.values())
+            self._answers[question] = spellings
 
     def _continuations(self, place: Place) -> list[str]:
         """Return what may follow a word and ends it: something of every kind, and what tokens over its end hold."""

@@ -43,7 +43,7 @@ WEIGHTS = "*.safetensors"
 
 def load(source: str, options: ModelOptions) -> HFModel:
     """Open the default model; it is downloaded and converted the first time."""
-    model = huggingface.load(str(converted_directory()), options)
+    model: HFModel = huggingface.load(str(converted_directory()), options)
     model.metadata["source"] = f"{source}=={VERSION}, {FILE}"
     return model
 

@@ -235,7 +235,7 @@ class ExactLM:
 def _statistic(name: str, rows: Floats, request: Request) -> Floats:
     """Return a statistic of the distributions at the rows where a request wants it; ``rows`` are probabilities."""
     chosen = rows[request.statistics_rows - request.first]
-    next_ids = request.ids[request.statistics_rows + 1]
+    next_ids = request.next_ids(request.statistics_rows)
     if name == "entropy":
         return np.array([0.0 - float(np.sum(row[row > 0] * np.log(row[row > 0]))) for row in chosen])
     if name == "rank":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +56,15 @@ GPT2_RULES = ("", "default", "gpt-2", "gpt2", "olmo", "phi-2", "mpt")
 
 def load(source: str, options: ModelOptions) -> HFModel:
     """Load a GGUF file; its weights are converted to the dtype of the options."""
-    path = Path(source)
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise ModelError(f"no such file: {source}")
+    if not options.model.startswith("gguf:"):
+        print(
+            f"{path.name} is expanded to full precision. llama.cpp would run it as it is, in a quarter of the memory: "
+            "pip install 'wordprob[llama-cpp]'",
+            file=sys.stderr,
+        )
     network, transformers_tokenizer = read(path, options.device, options.dtype)
     tokenizer = HFTokenizer(transformers_tokenizer, options.bos, huggingface.end_ids(network), message_of(options))
     metadata = huggingface.model_metadata(network, options.model, path.name, "", options.compile)

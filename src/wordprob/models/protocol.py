@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.vocabulary import Tokens, Vocabulary
 
@@ -58,6 +58,44 @@ class Request:
         """How many ids the context has that is shared with other requests."""
         return self.first if self.context_tokens is None else self.context_tokens
 
+    def next_ids(self, rows: Ints) -> Ints:
+        """Return the id that comes after each of some rows; 0 after the last one, which has none."""
+        following: Ints = np.append(self.ids, 0)[rows + 1]
+        return following
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """What a model leaves open that lists only its most probable tokens: probabilities, not logarithms.
+
+    Attributes
+    ----------
+    mass
+        ``[R]``: the probability of all tokens that are not listed.
+    listed, most
+        ``[R, K]``: the probability of the listed tokens of every atom, and the most that its other tokens can have.
+    gathered_listed, gathered_most
+        The same two for each row of ``Request.gather``.
+    """
+
+    mass: Floats
+    listed: Floats
+    most: Floats
+    gathered_listed: Floats
+    gathered_most: Floats
+
+    def log_bounds(self, row: int, members: Bools, perhaps: Bools) -> tuple[float, float]:
+        """Return the logarithms of the least and the most that some atoms have together at a row.
+
+        Atoms that are members only perhaps count in the most alone.
+        """
+        possible = members | perhaps
+        least = float(self.listed[row, members & ~perhaps].sum())
+        unlisted = min(float(self.mass[row]), float(self.most[row, possible].sum()))
+        most = min(1.0, float(self.listed[row, possible].sum()) + unlisted)
+        with np.errstate(divide="ignore"):
+            return float(np.log(least)), float(np.log(most))
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -73,12 +111,15 @@ class Scores:
         One number for each row of ``Request.gather``.
     statistics
         By name, one number for each of ``Request.statistics_rows``.
+    unlisted
+        What the masses leave open, of a model with ``lists_top_only``: then they are estimates.
     """
 
     target: Floats
     mass: Floats
     gathered: Floats = field(default_factory=lambda: np.zeros(0))
     statistics: Mapping[str, Floats] = field(default_factory=dict)
+    unlisted: Unlisted | None = None
 
 
 class PrefixStates:
@@ -110,7 +151,10 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Anything that computes the probability of the next token."""
+    """Anything that computes the probability of the next token.
+
+    A model that only lists its most probable tokens has a true ``lists_top_only``, and scores with ``unlisted``.
+    """
 
     tokenizer: Tokenizer
     max_tokens: int | None
@@ -192,7 +236,7 @@ def scores_from_logits(logits: Floats, request: Request, atoms: Atoms) -> Scores
         mass=mass,
         gathered=np.array(gathered, dtype=np.float64),
         statistics={
-            name: STATISTICS[name](log_probs[rows - request.first], request.ids[rows + 1])
+            name: STATISTICS[name](log_probs[rows - request.first], request.next_ids(rows))
             for name in request.statistics
         },
     )

@@ -9,7 +9,8 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
 name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
 function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now. One whose
-models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``.
+models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, one that loads them with transformers'
+``from_pretrained`` sets ``USES_FROM_PRETRAINED = True``, and one whose models are on a server ``IS_SERVER = True``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -30,9 +32,17 @@ BACKENDS: dict[str, str] = {
     "exact": "wordprob.models.exact",
     "wheel": "wordprob.models.default_model",
     "gguf": "wordprob.models.gguf",
+    "llama-cpp": "wordprob.models.llama_cpp.load",
+    "openai": "wordprob.models.completions.load",
     "hf": "wordprob.models.huggingface.load",
 }
 """The name of each backend, and its module, which is imported when a model is opened."""
+
+FILE_BACKENDS = ("gguf", "llama-cpp")
+"""Backends whose models are files of the user's: ``gguf:FILE`` expands one, and ``llama-cpp:FILE`` does not."""
+
+SERVER_SCHEMES = ("http://", "https://")
+"""What the address of a server begins with, which is a model's name too."""
 
 DEFAULT_SOURCES = {"exact": "bow"}
 """What a backend's name alone stands for, or its name and nothing after the colon."""
@@ -65,6 +75,8 @@ def resolve(model: str | Path) -> tuple[str, str]:
     >>> resolve("pythia-160m@step1000")
     ('hf', 'EleutherAI/pythia-160m')
     """
+    if is_on_server(str(model)):
+        return "openai", str(model).removeprefix("openai:")
     name, _ = split_revision(model)
     backend, _, source = name.partition(":")
     if name in DEFAULT_SOURCES or (backend in BACKENDS and ":" in name):
@@ -76,7 +88,7 @@ def resolve(model: str | Path) -> tuple[str, str]:
     if name.lower().endswith(".gguf"):
         if not path.is_file():
             raise UnknownModelError(f"no such file: {name}")
-        return "gguf", str(path)
+        return gguf_backend(), str(path)
     if path.is_dir():
         return "hf", str(path)
     if path.is_file():
@@ -89,8 +101,22 @@ def resolve(model: str | Path) -> tuple[str, str]:
     suggestion = "" if hint.startswith("Known") else f" {hint}"
     raise UnknownModelError(
         f"no model is called '{name}'.{suggestion} `wordprob models` lists the short names; a hub id (owner/name), a "
-        "directory or a .gguf file works too."
+        "directory, a .gguf file or the address of a server works too."
     )
+
+
+def is_on_server(model: str) -> bool:
+    """Return True for the name of a model that a server runs.
+
+    >>> is_on_server("openai:my-model@https://example.org/v1"), is_on_server("gpt2")
+    (True, False)
+    """
+    return model.startswith((*SERVER_SCHEMES, "openai:"))
+
+
+def gguf_backend() -> str:
+    """Return the backend of a ``.gguf`` file that is named without one: llama.cpp where it is installed."""
+    return "gguf" if find_spec("llama_cpp") is None else "llama-cpp"
 
 
 def split_revision(model: str | Path) -> tuple[str, str | None]:
@@ -112,9 +138,9 @@ def split_revision(model: str | Path) -> tuple[str, str | None]:
 
 
 def _has_backend(name: str) -> bool:
-    """Return True for a name that begins with that of a backend and a colon, other than that of the hub."""
+    """Return True for an address, or a name that begins with that of a backend and a colon, other than the hub's."""
     backend, colon, _ = name.partition(":")
-    return bool(colon) and backend in BACKENDS and backend != "hf"
+    return name.startswith(SERVER_SCHEMES) or (bool(colon) and backend in BACKENDS and backend != "hf")
 
 
 def _looks_like_path(name: str) -> bool:
@@ -185,7 +211,9 @@ def _longer_label(model: ModelIdentity, n_parts: int) -> str:
 
 def local_path(model: str | Path) -> Path | None:
     """Return where a model is that is a file or a directory of the user's."""
-    path = Path(model).expanduser()
+    backend, colon, source = str(model).partition(":")
+    is_named = bool(colon) and backend in FILE_BACKENDS and not Path(model).exists()
+    path = Path(source if is_named else model).expanduser()
     if str(model).lower() in CATALOGUE or not path.exists():
         return None
     return path.resolve()
@@ -285,6 +313,8 @@ def _backend_of(options: ModelOptions) -> tuple[ModuleType, str]:
             f"`revision` is for models on the hub, and {split_revision(options.model)[0]} is not one; leave it out."
         )
     _check_chat(options, backend)
+    _check_loading(options, backend)
+    _check_server_options(options, backend)
     return backend, source
 
 
@@ -299,6 +329,29 @@ def with_revision(options: ModelOptions) -> ModelOptions:
             "specify one of them."
         )
     return replace(options, revision=revision)
+
+
+def _check_loading(options: ModelOptions, backend: ModuleType) -> None:
+    """Raise, unless the backend loads models in such a way that the options about loading mean something."""
+    if getattr(backend, "USES_FROM_PRETRAINED", False):
+        return
+    for name in ("adapter", "quantize", "device_map", "model_kwargs"):
+        if getattr(options, name) is not None:
+            raise OptionError(
+                f"`{name}` is for models that transformers loads from the hub or from a directory, and "
+                f"{options.model} is not one; leave it out."
+            )
+
+
+def _check_server_options(options: ModelOptions, backend: ModuleType) -> None:
+    """Raise, unless the options that concern servers and those that do not fit the backend."""
+    defaults = ModelOptions()
+    is_server = getattr(backend, "IS_SERVER", False)
+    names = ("device", "dtype", "compile") if is_server else ("tokenizer", "top_logprobs")
+    for name in names:
+        if getattr(options, name) != getattr(defaults, name):
+            which = "that run on this machine" if is_server else "on a server"
+            raise OptionError(f"`{name}` is for models {which}, and {options.model} is not one; leave it out.")
 
 
 def _check_chat(options: ModelOptions, backend: ModuleType) -> None:

@@ -1,7 +1,8 @@
 """How many processor threads models use.
 
 A backend that computes with torch calls :func:`torch_is_used` when it opens a model. Until then a thread count is only
-remembered, so that a process whose models do without torch never imports it.
+remembered, so that a process whose models do without torch never imports it. Other backends ask
+:func:`wanted_threads`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ def torch_is_used() -> None:
     _threads.uses_torch = True
     if _threads.wanted is not None:
         _apply(_threads.wanted)
+
+
+def wanted_threads() -> int | None:
+    """Return the thread count that was asked for, if any."""
+    return _threads.wanted
 
 
 def set_threads(count: int) -> None:

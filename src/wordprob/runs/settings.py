@@ -9,6 +9,7 @@ wordprob.errors.OptionError: no setting of a run is called 'shards'. Did you mea
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -76,6 +77,7 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         _check_words(self.scoring.words)
+        _check_model_kwargs(self.model)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSettings:
@@ -105,13 +107,21 @@ class RunSettings:
         return ReadOptions(self.corpus.text_column, self.corpus.id_column, self.corpus.max_characters)
 
     def with_absolute_model_path(self) -> RunSettings:
-        """Return the same settings with a model's path that is valid from any directory."""
+        """Return the same settings with paths of a model and a tokenizer that are valid from any directory."""
         from wordprob.models import resolve
 
-        path = Path(resolve(self.model.model)[1]).expanduser()
-        if not path.exists():
-            return self
-        return replace(self, model=replace(self.model, model=str(path.resolve())))
+        model = self.model
+        if model.tokenizer and Path(model.tokenizer).expanduser().exists():
+            model = replace(model, tokenizer=str(Path(model.tokenizer).expanduser().resolve()))
+        source = resolve(model.model)[1]
+        path = Path(source).expanduser()
+        if path.exists():
+            backend = model.model.removesuffix(source)  # "gguf:" before a file that is not opened in the usual way
+            prefix = backend if backend.endswith(":") else ""
+            model = replace(model, model=f"{prefix}{path.resolve()}")
+        if model.adapter is not None and Path(model.adapter).expanduser().exists():
+            model = replace(model, adapter=str(Path(model.adapter).expanduser().resolve()))
+        return replace(self, model=model)
 
     def with_revision(self, revision: str | None) -> RunSettings:
         """Return the same settings with another revision of the model."""
@@ -128,6 +138,16 @@ def require_trust(settings: RunSettings, trust_remote_code: bool, folder: Path) 
             f"the run in {folder} runs code that comes with the model {settings.model.model}, because its manifest "
             "says so; nothing was done. If you trust that code, set `trust_remote_code` again."
         )
+
+
+def _check_model_kwargs(model: ModelOptions) -> None:
+    """Raise, unless a manifest can name the further arguments that a model is loaded with."""
+    try:
+        json.dumps([model.model_kwargs, model.device_map])
+    except TypeError as error:
+        raise OptionError(
+            f"a run writes `model_kwargs` and `device_map` into its manifest, so they must be JSON: {error}."
+        ) from None
 
 
 def _check_words(words: object) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
+from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answer, TailScores
 
@@ -46,6 +47,8 @@ class CollectedScores:
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
         ``[W + D, K]``: the log-mass of every atom at every boundary.
+    bounds
+        How far masses may be off, of a model that lists only its most probable tokens.
     """
 
     token_log_probs: Floats
@@ -59,6 +62,7 @@ class CollectedScores:
     read_on: Floats
     step_masses: Floats
     boundary_masses: Floats
+    bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
     ambiguous_tails: dict[int, TailScores] = field(default_factory=dict)
 
@@ -79,11 +83,14 @@ class CollectedScores:
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=np.full((n_boundaries, prepared.set_members.shape[1]), np.nan),
+            bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
     def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
         """Put answers about windows where they belong."""
         self._add_observed(prepared, answers)
+        if self.bounds is not None:
+            self.bounds.add(prepared, answers)
         for window, scores in answers:
             if len(window.branches):
                 self.leaving[window.branches] = scores.gathered[: len(window.branches)]
@@ -133,6 +140,8 @@ class CollectedScores:
         """Take what the model said of the rest of a spelling that left its text."""
         self.leaving[tail.branch] += tail.log_prob
         self.after_leaving[tail.branch] = tail.log_boundary
+        if self.bounds is not None:
+            self.bounds.add_tail(tail)
         if tail.ambiguous:
             self.ambiguous_tails[tail.branch] = tail
 
@@ -147,20 +156,25 @@ class CollectedScores:
         if len(prepared.branches):
             self._add_branches(prepared)
         self.boundaries[prepared.missing] = np.nan
+        if self.bounds is not None:
+            self.bounds.apply_spellings(prepared, self._replaced(prepared))
 
     def branch_ratios(self, prepared: PreparedBatch) -> Floats:
         """Return, for every branch, log p of its tokens relative to the observed ones.
 
         What both paths share, up to where the branch leaves, cancels.
         """
-        alignment = prepared.alignment
-        boundaries = np.array(prepared.branches.boundaries)
-        text = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
-        leaves = np.array(prepared.branches.rows) - text
-        stops = alignment.boundary_rows[boundaries] - text
-        observed = segment_sums(self.token_log_probs, leaves, stops)
         with np.errstate(invalid="ignore"):  # a spelling of probability zero has no ratio to others
-            return self.leaving - observed
+            return self.leaving - self._replaced(prepared)
+
+    def _replaced(self, prepared: PreparedBatch) -> Floats:
+        """Return, for every branch, log p of the observed tokens that it replaces."""
+        alignment = prepared.alignment
+        boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)
+        text = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
+        leaves = np.array(prepared.branches.rows, dtype=np.int64) - text
+        stops = alignment.boundary_rows[boundaries] - text
+        return segment_sums(self.token_log_probs, leaves, stops)
 
     def _add_branches(self, prepared: PreparedBatch) -> None:
         """Add the other spellings to the observed one."""

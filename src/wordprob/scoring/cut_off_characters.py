@@ -92,7 +92,12 @@ class CutOffReader:
         self._states = states
 
     def read(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
-        """Read on wherever it matters in a batch, and add what was found to the collected scores."""
+        """Read on wherever it matters in a batch, and add what was found to the collected scores.
+
+        Where the masses have bounds, these allow for whatever the characters may become.
+        """
+        if collected.bounds is not None:
+            return
         self._read_boundaries(prepared, collected)
         self._read_tails(prepared, collected)
 

@@ -10,9 +10,10 @@ from wordprob.core.characters import is_white_space
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
 from wordprob.tables.batch_scores import BatchScores, TextTotals
-from wordprob.tables.schema import ALL_SPELLINGS
+from wordprob.tables.schema import ALL_SPELLINGS, SERVER_BOUNDS
 
 MAX_SILENT_UNDECIDED_SHARE = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""
@@ -20,6 +21,7 @@ MAX_SILENT_UNDECIDED_SHARE = 0.01
 NO_END = "no end-of-text token"
 INSIDE_TOKEN = "begins inside a token: no entropy or rank of the next token there"
 TOO_WIDE = "all spellings: the interval is wider than the tolerance after {opened} prefixes"
+SERVER_TOO_WIDE = "what the server lists leaves an interval of {width:.2g} bits, wider than the tolerance"
 PROBABILITY_ZERO = "probability zero"
 CONTEXT_PROBABILITY_ZERO = "what comes before it has probability zero"
 
@@ -43,6 +45,8 @@ def estimate_batch(
     if sums is not None:
         estimates |= _all_estimates(terms, sums)
         _note_wide_intervals(prepared, sums)
+    if collected.bounds is not None:
+        estimates |= _bounds(prepared, terms, collected.bounds)
     nothing_written = alignment.cuts == Cut.EMPTY
     for values in estimates.values():
         values[nothing_written] = np.nan
@@ -85,6 +89,21 @@ def _all_estimates(terms: WordTerms, sums: SpellingSums) -> dict[str, Floats]:
         found = terms.log_before - sums.log_low
         least = terms.log_before - sums.log_high
     return dict(zip(ALL_SPELLINGS, (found, least, found.copy()), strict=True))
+
+
+def _bounds(prepared: PreparedBatch, terms: WordTerms, bounds: MassBounds) -> dict[str, Floats]:
+    """Return the least and the most that surprisals can be; say where they are farther apart than was asked for."""
+    after = prepared.alignment.boundary_after
+    least, most = bounds.boundaries
+    naive = -terms.token_log_prob
+    with np.errstate(invalid="ignore"):
+        low = naive + least[after - 1] - most[after]
+        high = naive + most[after - 1] - least[after]
+        width = high - low
+    too_wide = width > (np.inf if prepared.settings.max_width is None else prepared.settings.max_width)
+    for word in np.flatnonzero(too_wide).tolist():
+        prepared.add_note(word, SERVER_TOO_WIDE.format(width=width[word] / np.log(2.0)))
+    return dict(zip(SERVER_BOUNDS, (low, high), strict=True))
 
 
 def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:

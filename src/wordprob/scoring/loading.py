@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wordprob.models import open_model
+from wordprob.models.given import wrap_given_model
 from wordprob.models.registry import model_label
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.scoring.scorer import Scorer
@@ -13,7 +16,8 @@ __all__ = ["load", "model_label"]
 
 
 def load(
-    model: str | Path = DEFAULT_MODEL,
+    model: Any = DEFAULT_MODEL,
+    tokenizer: Any = None,
     *,
     bos: str | int | None = None,
     chat_template: str | None = None,
@@ -23,15 +27,28 @@ def load(
     compile: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    adapter: str | Path | None = None,
+    quantize: str | None = None,
+    device_map: str | Mapping[str, str | int] | None = None,
+    model_kwargs: str | Mapping[str, Any] | None = None,
+    masking: str = "within_word_l2r",
+    top_logprobs: int = 20,
 ) -> Scorer:
-    """Open a model and return a scorer for it.
+    """Open a model, or take one that is open already, and return a scorer for it.
 
     Parameters
     ----------
     model
         A short name (``wordprob models`` lists them), a Hugging Face hub id, a directory, a ``.gguf`` file, or
         ``BACKEND:SOURCE`` with the name of a registered backend. ``NAME@REVISION`` is a revision of a model on the hub,
-        such as a checkpoint: ``pythia-160m@step1000``.
+        such as a checkpoint: ``pythia-160m@step1000``. The address of a server, ``https://…`` (or
+        ``openai:NAME@https://…``), is a model that the server runs. Or a transformers model that you have loaded,
+        changed, adapted or quantized yourself; then only ``tokenizer``, ``bos``, ``chat_template``, ``chat_prompt`` and
+        ``compile`` apply.
+    tokenizer
+        For a model that is loaded already: its transformers tokenizer, or the name or directory to load that from. For
+        a model on a server: where its tokenizer is, a hub id, a directory or a ``.gguf`` file; by default what the
+        server names.
     bos
         The start-of-text token, by its text or id, or ``"none"``; by default the one that precedes a document in
         training.
@@ -50,9 +67,25 @@ def load(
         Branch, tag or commit on the hub, unless the name has it.
     trust_remote_code
         Run code that comes with the model. Off by default.
+    adapter
+        A PEFT adapter to put on the model: a directory or a hub id.
+    quantize
+        ``4bit`` (needs bitsandbytes) or ``8bit`` (needs torchao): load the weights in fewer bits.
+    device_map
+        Divide the model among GPUs, memory and disk, as transformers does: ``auto``, ``balanced``, ``balanced_low_0``,
+        ``sequential``, or a mapping from the names of modules to devices.
+    model_kwargs
+        Further arguments of transformers' ``from_pretrained``.
+    masking
+        For masked models: ``within_word_l2r`` masks a token together with the later tokens of the same word (Kauf &
+        Ivanova 2023), ``original`` masks it alone (Salazar et al. 2020).
+    top_logprobs
+        For a model on a server: how many tokens it lists at each place. The more, the narrower the interval between
+        ``surprisal_low`` and ``surprisal_high``.
     """
+    is_name = isinstance(model, str | Path)
     options = ModelOptions(
-        model=str(model),
+        model=str(model) if is_name else DEFAULT_MODEL,
         bos=bos,
         chat_template=chat_template,
         chat_prompt=chat_prompt,
@@ -61,5 +94,14 @@ def load(
         compile=compile,
         revision=revision,
         trust_remote_code=trust_remote_code,
+        adapter=None if adapter is None else str(adapter),
+        quantize=quantize,
+        device_map=device_map,
+        model_kwargs=model_kwargs,
+        masking=masking,
+        tokenizer=tokenizer if is_name else None,
+        top_logprobs=top_logprobs,
     )
-    return Scorer(open_model(options))
+    if is_name:
+        return Scorer(open_model(options))
+    return Scorer(wrap_given_model(model, tokenizer, options))

@@ -1,85 +1,143 @@
-"""The words that can follow a context, found by going through the model's tokens, the most probable first.
+"""The words that can follow one context, found by going through the model's tokens, the most probable first.
 
-Nothing here asks what the probability of a word is: beginnings of words are looked into one after another, and each
-word that turns up is scored as usual. What was not looked into is known, and bounds everything that was not found.
+A *beginning* is a sequence of tokens that writes the context and perhaps a part of the next word. Looking into it, or
+opening it, means to ask the model for the next token. Words whose end is in sight are recorded with their probability,
+the other next tokens make longer beginnings. What was not opened is known, and bounds everything that was not found.
+
+Nothing here asks the model. :mod:`wordprob.scoring.next_word_batch` does, for many contexts at a time.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
-from wordprob.core.atoms import Atoms
+from wordprob.core.arrays import Bools, Floats, Ints
+from wordprob.core.next_tokens import NextTokens
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, OptionError
-from wordprob.models.protocol import PrefixStates, Request
-from wordprob.scoring.scorer import Scorer
+from wordprob.models.protocol import Tokenizer
 
-OPENED_TOGETHER = 16
-"""Beginnings that the model is asked about at a time."""
 SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
-LONGEST_WORD_TOKENS = 32
-"""Tokens of a next word for which there must be room in the model's context."""
+SHARE_OF_HEAVIEST = 0.01
+"""Beginnings lighter than this share of the heaviest are bounded together, and not one by one."""
+ROUNDING_ERROR = 1e-12
+"""A share of a beginning's mass that is as good as nothing."""
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
+RECENT_CHARACTERS = 40
+"""About so many characters at the end of a context are tokenized again with each word, if that is safe."""
 
 
-def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> None:
-    """Raise where words cannot be enumerated."""
-    vocabulary = scorer.model.tokenizer.vocabulary
-    if max_open < 1:
-        raise OptionError(f"`max_open` must be at least 1, not {max_open}.")
-    if not definition.local:
-        raise OptionError(
-            f"the words of '{definition.name}' cannot be enumerated: one character does not show where they end. "
-            "Use whitespace or punctuation."
-        )
-    if vocabulary.start is None:
-        raise InputError("this model has no start-of-text token, and the sum needs one. Specify one as `bos`.")
-    if vocabulary.marked.any() or vocabulary.spaced.any():
-        raise InputError("the tokens of this model leave out white space, so its words cannot be enumerated.")
+class Beginning(NamedTuple):
+    """Tokens after which the next word is not known yet.
 
-
-def score_words(
-    scorer: Scorer, context: str, example_of_word: Mapping[str, str], definition: WordDefinition
-) -> dict[str, float]:
-    """Return the probability of each word after the context, the largest first; NaN for a missing one.
-
-    Each is scored with the text behind it with which it was found, on which its value does not depend.
+    Attributes
+    ----------
+    mass
+        Their probability, relative to that of the tokens with which the search sets out.
+    ids
+        The tokens, from the start of the text.
+    data
+        The bytes that they write, the context included.
     """
-    if not example_of_word:
-        return {}
-    continuations = list(example_of_word.values())
-    table = scorer.score_continuations(context, continuations, definition, unit="nats", separator="").to_pandas()
-    first = table[~table["text_id"].duplicated()].set_index("text_id")["surprisal"]
-    probabilities = {word: float(np.exp(-first[n])) for n, word in enumerate(example_of_word)}
-    return dict(sorted(probabilities.items(), key=lambda item: -item[1]))
+
+    mass: float
+    ids: tuple[int, ...]
+    data: bytes
 
 
-@dataclass(order=True)
-class _Beginning:
-    """Token ids after which the next word is not known yet; the heaviest is the smallest."""
+@dataclass
+class Children:
+    """The beginnings that are one token longer than one that was opened, the heaviest first; some are taken already.
 
-    negative_log_p: float
-    ids: tuple[int, ...] = field(compare=False)
-    data: bytes = field(compare=False)
-    """The text that they write, the context included."""
+    Attributes
+    ----------
+    parent
+        The beginning that was opened.
+    tokens, masses
+        The next tokens, and the mass of each child.
+    below
+        The mass, together, of the children that are too light to be kept.
+    threshold
+        None of those has more than this.
+    taken
+        How many were taken.
+    """
+
+    parent: Beginning
+    tokens: Ints
+    masses: Floats
+    below: float
+    threshold: float
+    taken: int = 0
+    _rest: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._rest = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
+
+    def __len__(self) -> int:
+        """Return how many are left."""
+        return len(self.tokens) - self.taken
+
+    @property
+    def largest(self) -> float:
+        """The mass of the heaviest that is left."""
+        return float(self.masses[self.taken]) if len(self) else 0.0
+
+    @property
+    def left(self) -> float:
+        """The mass of all that are left, the lightest included."""
+        return self.rest_from(self.taken) + self.below
+
+    def rest_from(self, place: int) -> float:
+        """Return the mass of the children from a place on, without the lightest."""
+        return float(self._rest[place])
+
+    @cached_property
+    def place_of_token(self) -> dict[int, int]:
+        """Where each token stands."""
+        return {token: place for place, token in enumerate(self.tokens.tolist())}
+
+    def mass_left(self, token: int) -> float:
+        """Return the mass of the child with this token, if it is left and not one of the lightest."""
+        place = self.place_of_token.get(token, -1)
+        return float(self.masses[place]) if place >= self.taken else 0.0
 
 
-class _FirstCharacters(NamedTuple):
-    """The first character of each token: ``characters[number[token]]``."""
+@dataclass
+class FoundWord:
+    """A word that turned up: some text with it, from the end of the context on, and the mass found for it so far."""
 
-    characters: list[str]
-    number: Ints
+    example: str
+    mass: float = 0.0
+
+
+class Sighting(NamedTuple):
+    """What a beginning shows.
+
+    Attributes
+    ----------
+    text
+        Its text, without a cut-off last character.
+    word_end
+        Where the next word ends in it; 0 if it does not.
+    must_be_opened
+        Whether the next word is not known yet.
+    is_no_text
+        Whether its bytes are no text.
+    """
+
+    text: str = ""
+    word_end: int = 0
+    must_be_opened: bool = False
+    is_no_text: bool = False
 
 
 _CONTRADICTS, _READ_ON, _CLOSED = range(3)
@@ -90,124 +148,237 @@ class NextWordSearch:
     """Goes through token sequences that write the context and go on, the most probable first.
 
     It sets out before the last word of the context, so that tokens that reach over the end of the context are found.
+
+    Parameters
+    ----------
+    tokens
+        What is known about the vocabulary.
+    tokenizer
+        The tokenizer.
+    definition
+        What a word is.
+    context
+        The text so far, without white space at its end.
+    count_all_spellings
+        Whether a word's probability is that of all its spellings, or of the tokenizer's own only.
+
+    Attributes
+    ----------
+    found
+        The words, with the white space before them.
+    other_spellings
+        The mass of spellings that the tokenizer never writes, and of tokens that stand for no text.
+    opened
+        How many beginnings were looked into.
+    event_mass
+        The mass of texts in which the context's last word ends where the context does; relative to that of the tokens
+        with which the search sets out, as all masses here.
+    end_probability
+        The probability that the text ends after the context.
     """
 
-    def __init__(self, scorer: Scorer, definition: WordDefinition, context: str) -> None:
-        self.scorer = scorer
+    def __init__(
+        self,
+        tokens: NextTokens,
+        tokenizer: Tokenizer,
+        definition: WordDefinition,
+        context: str,
+        count_all_spellings: bool = False,
+    ) -> None:
+        self.tokens = tokens
+        self.tokenizer = tokenizer
         self.definition = definition
         self.context = context
-        self.vocabulary: Vocabulary = scorer.model.tokenizer.vocabulary
-        self.example_of_word: dict[str, str] = {}
-        """Each word that was found (from the end of the context on), with some of the text behind it."""
+        self.vocabulary: Vocabulary = tokenizer.vocabulary
+        self.count_all_spellings = count_all_spellings
+        self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0
         self.opened = 0
-        self._dropped = 0.0
-        self._reached = 0.0
-        """The probability of the token sequences, so far, that write the context."""
-        self._states = PrefixStates()
-        self._heap: list[_Beginning] = []
-        self._check_length()
+        self.event_mass = math.nan
+        self.end_probability = math.nan
+        self._children_of: dict[bytes, list[Children]] = {}
+        self._heap: list[tuple[float, int, Children]] = []
         self._own: dict[tuple[tuple[int, ...], int], bool] = {}
-
-    def _check_length(self) -> None:
-        """Raise, unless the context and a word after it fit into the model's context."""
-        max_tokens = self.scorer.model.max_tokens
-        if max_tokens is not None and len(self._own_ids) + LONGEST_WORD_TOKENS > max_tokens:
-            raise InputError(
-                f"the context has {len(self._own_ids)} tokens, and the model takes {max_tokens}; leave some of its "
-                f"beginning out, so that there is room for {LONGEST_WORD_TOKENS} more."
-            )
-
-    # --- the event that is shared out among the words ---
-
-    @cached_property
-    def event_mass(self) -> float:
-        """The probability of texts in which the context's last word ends where the context does.
-
-        All masses here are relative to that of the tokens with which the search sets out.
-        """
-        if not self.context:
-            return float(np.exp(self._log_probs([self._root])[0][self._first_tokens]).sum())
-        text = self.context + next(iter(self.example_of_word.values()), "")
-        frame = self.scorer.score(text, self.definition, unit="nats").to_pandas()
-        surprisals = frame["surprisal"][frame["end"] <= len(self.context)]
-        mass = float(np.exp(-surprisals.sum(skipna=False) - frame["before"].iloc[0] - self._log_p_root))
-        if mass == 0.0:
-            raise InputError(f"the context '{self.context[-40:]}' has probability zero: no word can follow it.")
-        return mass
-
-    @cached_property
-    def end_probability(self) -> float:
-        """The probability that the text ends after the context."""
-        ends = list(self.vocabulary.ends)
-        if not self.context:
-            return float(np.exp(self._log_probs([self._root])[0][ends]).sum()) / self.event_mass
-        surprisal = float(self.scorer.score(self.context, self.definition, unit="nats").texts()["end"].iloc[0])
-        return 0.0 if math.isnan(surprisal) else math.exp(-surprisal)
-
-    @cached_property
-    def _first_tokens(self) -> Ints:
-        """Tokens with which a text begins that does not begin with white space, and those that end it."""
-        skipped = 1 if self.vocabulary.first_word_marked else 0
-        spaced = self.vocabulary.first_word_marked
-        chosen = list(self.vocabulary.ends)
-        for token, piece in enumerate(self.vocabulary.token_bytes):
-            text = piece[skipped:].decode("utf-8", "ignore")
-            if text and not text[0].isspace() and (not spaced or piece.startswith(b" ")):
-                chosen.append(token)
-        return np.array(chosen, dtype=np.int64)
+        self._marked_bytes = 1 if self.vocabulary.first_word_marked else 0
+        """Bytes of the tokens that are not in the text: a space before the first word."""
+        self._given: bytes = b" " * self._marked_bytes + context.encode()
+        """The bytes that every token sequence must begin with."""
+        spaces = [place for place, character in enumerate(context) if character.isspace()]
+        self._last_chunk = spaces[-1] + 1 if spaces else 0
+        """Where what stands after the last white space begins."""
+        self._is_started = False
 
     # --- where it sets out ---
 
     @cached_property
-    def _tokens_before_last_word(self) -> int:
-        """How many of the context's tokens are left as they are."""
-        tokens = self.scorer.model.tokenizer.encode([self.context])[0]
-        found = self.definition.segment(self.context)
-        place = len(self.context[: found[-2].end].encode()) if len(found) > 1 else 0
-        return max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
+    def own_ids(self) -> tuple[int, ...]:
+        """The tokens of the context itself, with the start."""
+        tokens = self.tokenizer.encode([self.context])[0]
+        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
 
     @cached_property
-    def _root(self) -> tuple[int, ...]:
-        return self._own_ids[: len(self.vocabulary.start_ids) + self._tokens_before_last_word]
+    def root(self) -> tuple[int, ...]:
+        """The tokens that are left as they are: those before the context's last word, but for one."""
+        tokens = self.tokenizer.encode([self.context])[0]
+        words = self.definition.segment(self.context)
+        place = len(self.context[: words[-2].end].encode()) if len(words) > 1 else 0
+        count = max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
+        return self.own_ids[: len(self.vocabulary.start_ids) + count]
 
     @cached_property
-    def _log_p_root(self) -> float:
-        """Log-probability of the tokens that are left as they are."""
-        if len(self._root) == 1:
-            return 0.0
-        request = Request(np.array(self._root, dtype=np.int64))
-        ((_, scores),) = self.scorer.model.open([request], self._one_atom)
-        return float(np.sum(scores.target, dtype=np.float64))
+    def last_word_start(self) -> int:
+        """Where the context's last word begins."""
+        return self.definition.segment(self.context)[-1].start
 
-    @cached_property
-    def _given(self) -> bytes:
-        """The bytes that every token sequence must begin with."""
-        return (b" " if self.vocabulary.first_word_marked else b"") + self.context.encode()
+    # --- taking beginnings, and what the model says about them ---
 
-    # --- going on ---
+    def take(self, count: int, max_tokens: int) -> list[Beginning]:
+        """Return the heaviest beginnings, at most so many; each must be opened with :meth:`open`.
 
-    def run(self, max_open: int) -> None:
-        """Look into beginnings, the heaviest first, until none is left or so many have been looked into in all."""
-        if not self.opened:
-            data = b"".join(self.vocabulary.token_bytes[i] for i in self._root)
-            self._heap = [_Beginning(0.0, self._root, data)]
-        while self._heap and self.opened < max_open:
-            count = min(OPENED_TOGETHER, len(self._heap), max_open - self.opened)
-            chosen = [heapq.heappop(self._heap) for _ in range(count)]
-            self.opened += count
-            for beginning, log_probs in zip(chosen, self._log_probs([b.ids for b in chosen]), strict=True):
-                self._open(beginning, log_probs)
+        Together they have no more tokens beyond those of the context than ``max_tokens``, by which one goes over it.
+        """
+        if not self._is_started:
+            self._is_started = True
+            return [Beginning(1.0, self.root, b"".join(self.vocabulary.token_bytes[i] for i in self.root))]
+        chosen: list[Beginning] = []
+        n_tokens = 0
+        while self._heap and len(chosen) < count and n_tokens < max_tokens:
+            _, number, children = self._heap[0]
+            child = self.child(children, children.taken)
+            children.taken += 1
+            if len(children):
+                heapq.heapreplace(self._heap, (-children.largest, number, children))
+            else:
+                heapq.heappop(self._heap)
+            seen = self.look_at(child)
+            if seen.must_be_opened:
+                chosen.append(child)
+                n_tokens += max(1, len(child.ids) - len(self.own_ids))
+            elif seen.word_end:
+                self._record(child.ids, seen.text, seen.word_end, child.mass)
+            elif seen.is_no_text:
+                self.other_spellings += child.mass
+        return chosen
+
+    def child(self, children: Children, place: int) -> Beginning:
+        """Return the child at a place."""
+        return self.longer(children.parent, int(children.tokens[place]), float(children.masses[place]))
+
+    def longer(self, beginning: Beginning, token: int, mass: float) -> Beginning:
+        """Return a beginning that is longer by one token."""
+        return Beginning(mass, (*beginning.ids, token), beginning.data + self.vocabulary.token_bytes[token])
+
+    def open(self, beginning: Beginning, log_probs: Floats) -> None:
+        """Share out the mass of a beginning among its next tokens."""
+        self.opened += 1
+        if not self.context and beginning.ids == self.root:
+            self._start_of_text(log_probs)
+        probabilities = np.exp(log_probs)
+        next_tokens = self.next_tokens(beginning, probabilities)
+        if next_tokens.may_end:
+            self._record_end(beginning, next_tokens)
+        if next_tokens.closing:
+            text = str(self._text(beginning.data))
+            self._record(beginning.ids, text + next_tokens.closing_text, len(text), next_tokens.closing)
+        self.other_spellings += next_tokens.no_text
+        self._keep(beginning, next_tokens, probabilities)
+
+    def next_tokens(self, beginning: Beginning, probabilities: Floats, with_lightest: bool = False) -> NextTokenMasses:
+        """Return what the next tokens after a beginning do; the lightest of those that go on only if wanted."""
+        text = self._text(beginning.data)
+        if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
+            fitting = self._fitting_tokens(beginning)
+            return NextTokenMasses(fitting, float(probabilities[fitting].sum(dtype=np.float64)))
+        decided = [self._decide(text, character) for character in self.tokens.examples]
+        decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
+        by_kind = np.bincount(self.tokens.kinds, weights=probabilities, minlength=self.tokens.n_kinds)
+        closing_kinds = [kind for kind, what in enumerate(decided) if what == _CLOSED and by_kind[kind] > 0]
+        closing_text = ""
+        if closing_kinds:
+            candidates = np.concatenate([self.tokens.tokens_of_kind[kind] for kind in closing_kinds])
+            heaviest = int(candidates[probabilities[candidates].argmax()])
+            closing_text = self.vocabulary.token_bytes[heaviest].decode("utf-8", "ignore")
+        goes_on = np.array([what == _READ_ON for what in decided])
+        no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
+        return NextTokenMasses(
+            self._heavy(0.0 if with_lightest else self._threshold / beginning.mass, probabilities, goes_on),
+            float(by_kind[goes_on].sum()),
+            beginning.mass * float(by_kind[closing_kinds].sum()),
+            closing_text,
+            beginning.mass * float(probabilities[self.tokens.ends].sum()),
+            beginning.mass * no_text,
+            may_end=True,
+        )
+
+    @property
+    def _threshold(self) -> float:
+        """The least mass of a beginning that is kept."""
+        return SMALLEST_SHARE * self.event_mass
+
+    def _heavy(self, least: float, probabilities: Floats, goes_on: Bools) -> Ints:
+        """Return the tokens of some kinds that have at least a probability."""
+        heavy = np.flatnonzero(probabilities >= least) if least < 1.0 else np.zeros(0, dtype=np.int64)
+        chosen: Ints = heavy[goes_on[self.tokens.kinds[heavy]]]
+        return chosen[probabilities[chosen] > 0.0]
+
+    def _fitting_tokens(self, beginning: Beginning) -> Ints:
+        """Return the tokens that keep the context, after a beginning that does not hold all of it."""
+        ahead = self._given[len(beginning.data) :]
+        fitting = self.tokens.fitting(ahead)
+        if ahead:  # otherwise all tokens fit, and a character is cut off
+            fitting = [token for token in fitting if self._keeps_context_with(beginning, token)]
+        return np.array(fitting, dtype=np.int64)
+
+    def _keeps_context_with(self, beginning: Beginning, token: int) -> bool:
+        """Return True unless the context's last word goes on with this token, or is never written so."""
+        data = beginning.data + self.vocabulary.token_bytes[token]
+        text = self._text(data)
+        return text is None or len(data) < len(self._given) or self._keeps_context((*beginning.ids, token), text)
+
+    def _start_of_text(self, log_probs: Floats) -> None:
+        """Take the event and its end for the empty context: texts that begin without white space."""
+        self.event_mass = float(np.exp(log_probs[self.tokens.first_tokens]).sum())
+        self.end_probability = float(np.exp(log_probs[self.tokens.ends]).sum()) / self.event_mass
+
+    def _keep(self, beginning: Beginning, next_tokens: NextTokenMasses, probabilities: Floats) -> None:
+        """Keep the beginnings that are longer by one token; the lightest are only counted."""
+        threshold = self._threshold
+        masses = beginning.mass * probabilities[next_tokens.going_on].astype(np.float64)
+        heavy = np.flatnonzero((masses > 0.0) & (masses >= threshold))
+        heavy = heavy[np.argsort(-masses[heavy], kind="stable")]
+        below = beginning.mass * next_tokens.probability_going_on - float(masses[heavy].sum())
+        if below < ROUNDING_ERROR * beginning.mass:
+            below = 0.0
+        children = Children(beginning, next_tokens.going_on[heavy], masses[heavy], below, threshold)
+        if len(children) or below:
+            self._children_of.setdefault(beginning.data, []).append(children)
+        if len(children):
+            heapq.heappush(self._heap, (-children.largest, self.opened, children))
+
+    def _record_end(self, beginning: Beginning, next_tokens: NextTokenMasses) -> None:
+        """Count the end of the text after a beginning: it ends the next word, if there is one."""
+        text = str(self._text(beginning.data))
+        following = self._next_word(text)
+        if following is not None:
+            self._record(beginning.ids, text, following[1], next_tokens.end)
+        elif len(text) > len(self.context) and beginning.ids != self.own_ids:
+            self.other_spellings += next_tokens.end
+
+    # --- what was not looked into ---
 
     @property
     def unopened(self) -> float:
-        """The probability of what was not looked into."""
-        return self._dropped + math.fsum(math.exp(-beginning.negative_log_p) for beginning in self._heap)
+        """The mass of what was not looked into."""
+        return math.fsum(children.left for children in self.all_children())
+
+    def all_children(self) -> list[Children]:
+        """Return what is left of all beginnings that were opened."""
+        return [children for alike in self._children_of.values() for children in alike]
 
     @property
     def is_exhausted(self) -> bool:
         """Whether every beginning was looked into, apart from the lightest."""
-        return not self._heap
+        return self._is_started and not self._heap
 
     @property
     def heaviest_missing(self) -> float:
@@ -216,97 +387,47 @@ class NextWordSearch:
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
         one word only if the text of one begins with the text of the other.
         """
-        chain: list[tuple[bytes, float]] = []
-        heaviest = 0.0
-        for beginning in sorted(self._heap, key=lambda each: each.data):
-            while chain and not beginning.data.startswith(chain[-1][0]):
-                chain.pop()
-            below = chain[-1][1] if chain else 0.0
-            mass = below + math.exp(-beginning.negative_log_p)
-            chain.append((beginning.data, mass))
-            heaviest = max(heaviest, mass)
-        return (heaviest + self._dropped) / self.event_mass
+        bounds = []
+        cutoff = SHARE_OF_HEAVIEST * max((-entry[0] for entry in self._heap), default=0.0)
+        for children in self.all_children():
+            place = children.taken
+            while place < len(children.tokens) and children.masses[place] >= cutoff:
+                child = self.child(children, place)
+                bounds.append((child.data, child.mass))
+                place += 1
+            lighter = children.rest_from(place) + children.below
+            heaviest = float(children.masses[place]) if place < len(children.tokens) else children.threshold
+            bounds.append((children.parent.data, min(lighter, self.tokens.longest_chain * heaviest)))
+        return min(_heaviest_chain(bounds), self.unopened) / self.event_mass
 
-    @cached_property
-    def _one_atom(self) -> Atoms:
-        return Atoms(("all",), np.zeros(self.scorer.model.vocab_size, dtype=np.int64))
+    def still_possible(self, word: str) -> float:
+        """Return the most that may have to be added to the mass of a word that was found."""
+        data = self._given + word.encode()
+        n_root = sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
+        total = 0.0
+        for size in range(n_root, len(data) + 1):
+            for children in self._children_of.get(data[:size], ()):
+                if size < len(data):
+                    total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
+                else:  # only a cut-off character leaves open whether the word has ended
+                    is_cut_off = self.tokens.kinds[children.tokens[children.taken :]] == self.tokens.cut_off_kind
+                    total += float(children.masses[children.taken :][is_cut_off].sum())
+                total += min(children.below, self.tokens.longest_chain * children.threshold)
+        return total
 
-    def _log_probs(self, prefixes: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """Return the distribution of the next token after each prefix."""
-        requests = []
-        for prefix in prefixes:
-            row = len(prefix) - 1
-            ids = np.array([*prefix, prefix[-1]], dtype=np.int64)  # a row has a next token, whichever
-            rows = np.array([row], dtype=np.int64)
-            requests.append(Request(ids, row, statistics=("log_probs",), statistics_rows=rows))
-        answers = dict(self.scorer.model.open(requests, self._one_atom, self._states))
-        return [answers[n].statistics["log_probs"][0].astype(np.float64) for n in range(len(prefixes))]
+    # --- words and their spellings ---
 
-    def _open(self, beginning: _Beginning, log_probs: Floats) -> None:
-        """Share out the probability of a beginning among its next tokens."""
-        mass = np.exp(log_probs - beginning.negative_log_p)
-        text = self._text(beginning.data)
-        if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
-            self._add_all(beginning, self._tokens_that_fit(beginning.data), mass)
-            return
-        self._add_end(beginning, text, float(mass[list(self.vocabulary.ends)].sum()))
-        if len(text) > len(self.context):
-            self.other_spellings += float(mass[self._tokens_without_text].sum())
-        decided = np.array([self._decide(text, character) for character in self._first_characters.characters])
-        of_token = np.append(decided, _READ_ON)[self._first_characters.number]  # cut-off ones have the number -1
-        text_tokens = self._text_tokens
-        closed = text_tokens[of_token[text_tokens] == _CLOSED]
-        if len(closed):
-            behind = self.vocabulary.token_bytes[closed[mass[closed].argmax()]].decode("utf-8", "ignore")
-            self._record(beginning.ids, text + behind, len(text), float(mass[closed].sum()))
-        self._add_all(beginning, text_tokens[of_token[text_tokens] == _READ_ON], mass)
-
-    def _add_all(self, beginning: _Beginning, tokens: Ints, mass: Floats) -> None:
-        """Go on with each of these tokens; the lightest are not looked into."""
-        heavy = (mass[tokens] > 0) & (mass[tokens] >= SMALLEST_SHARE * self._reached)
-        self._dropped += float(mass[tokens[~heavy]].sum())
-        for token in tokens[heavy].tolist():
-            data = beginning.data + self.vocabulary.token_bytes[token]
-            self._add((*beginning.ids, token), data, float(mass[token]))
-
-    def _add_end(self, beginning: _Beginning, text: str, mass: float) -> None:
-        """Count the end of the text after a beginning: it ends the next word, if there is one."""
-        following = self._next_word(text)
-        if following is not None:
-            self._record(beginning.ids, text, following[1], mass)
-        elif len(text) > len(self.context) and beginning.ids != self._own_ids:
-            self.other_spellings += mass
-
-    def _tokens_that_fit(self, data: bytes) -> Ints:
-        """Return the tokens that do not contradict the context."""
-        ahead = self._given[len(data) :]
-        pieces = self.vocabulary.token_bytes
-        fitting = [i for i in self._text_tokens if pieces[i].startswith(ahead) or ahead.startswith(pieces[i])]
-        return np.array(fitting, dtype=np.int64)
-
-    @cached_property
-    def _text_tokens(self) -> Ints:
-        ends = set(self.vocabulary.ends)
-        pieces = enumerate(self.vocabulary.token_bytes)
-        return np.array([i for i, piece in pieces if piece and i not in ends], dtype=np.int64)
-
-    @cached_property
-    def _tokens_without_text(self) -> Ints:
-        """Control tokens, and ids that the tokenizer does not know."""
-        known = {*self._text_tokens.tolist(), *self.vocabulary.ends}
-        return np.array([i for i in range(self.scorer.model.vocab_size) if i not in known], dtype=np.int64)
-
-    @cached_property
-    def _first_characters(self) -> _FirstCharacters:
-        """The first character of each token; the number -1 for one that is cut off."""
-        characters: dict[str, int] = {}
-        number = np.full(self.scorer.model.vocab_size, -1, dtype=np.int64)
-        for token in self._text_tokens.tolist():
-            piece = self.vocabulary.token_bytes[token]
-            text = piece[:4].decode("utf-8", "ignore")
-            if text and piece.startswith(text[0].encode()):
-                number[token] = characters.setdefault(text[0], len(characters))
-        return _FirstCharacters(list(characters), number)
+    def look_at(self, child: Beginning) -> Sighting:
+        """Return what a beginning shows: a word, nothing that counts, or that it must be opened."""
+        text = self._text(child.data)
+        if text is None:
+            return Sighting(is_no_text=True)
+        if len(child.data) >= len(self._given) and not self._keeps_context(child.ids, text):
+            return Sighting()
+        following = self._next_word(text) if len(text) > len(self.context) else None
+        if following is not None and following[1] < len(text):
+            return Sighting(text, following[1])
+        return Sighting(text, must_be_opened=True)
 
     def _decide(self, text: str, character: str) -> int:
         """Tell what the next character makes of a text that holds all of the context."""
@@ -319,38 +440,26 @@ class NextWordSearch:
             return _READ_ON
         return _CLOSED if any(end == len(text) for _, end in self._words(text + character)) else _READ_ON
 
-    def _add(self, ids: tuple[int, ...], data: bytes, mass: float) -> None:
-        """Take note of a token sequence: it tells the next word, contradicts the context, or must be gone on with."""
-        text = self._text(data)
-        place = len(self.context)
-        if text is None:  # bytes that are no text
-            self.other_spellings += mass
-            return
-        if len(data) >= len(self._given):
-            if not self._keeps_context(ids, text):
-                return
-            if self._cover(ids, len(self._given)) == ids:
-                self._reached += mass
-        if len(text) > place:
-            following = self._next_word(text)
-            if following is not None and following[1] < len(text):
-                self._record(ids, text, following[1], mass)
-                return
-        heapq.heappush(self._heap, _Beginning(-math.log(mass), ids, data))
-
     def _keeps_context(self, ids: tuple[int, ...], text: str) -> bool:
         """Return True if the context's last word ends where it should, and is written as the tokenizer writes it."""
         place = len(self.context)
-        if not place and text[:1].isspace():
-            return False
+        if not place:
+            return not text[:1].isspace()
         ended = len(text) == place or any(end == place for _, end in self._words(text))
-        return not place or (ended and self._is_own(ids, text, place))
+        return ended and self._is_own(ids, text, place)
 
-    # --- words and their spellings ---
+    def text_of(self, beginning: Beginning) -> str:
+        """Return the text of a beginning, without a cut-off last character."""
+        return self._text(beginning.data) or ""
+
+    def next_word_end(self, text: str) -> int:
+        """Return where the word after the context ends, as far as it goes; 0 if there is none."""
+        following = self._next_word(text)
+        return 0 if following is None else following[1]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
         """Return where the words stand, from the last white space in the context on."""
-        begin = len(self.context) - _last_chunk_length(self.context)
+        begin = self._last_chunk
         return [(begin + word.start, begin + word.end) for word in self.definition.segment(text[begin:])]
 
     def _next_word(self, text: str) -> tuple[int, int] | None:
@@ -359,7 +468,7 @@ class NextWordSearch:
 
     def _text(self, data: bytes) -> str | None:
         """Return the text of some bytes, without a cut-off last character; None for what is no text."""
-        data = data[1:] if self.vocabulary.first_word_marked else data
+        data = data[self._marked_bytes :]
         for cut in range(min(4, len(data) + 1)):
             try:
                 text = data[: len(data) - cut].decode()
@@ -370,28 +479,54 @@ class NextWordSearch:
 
     def _is_cut_off(self, data: bytes, text: str) -> bool:
         """Return True if the last character of some bytes is not complete."""
-        return len(data) > len(text.encode()) + (1 if self.vocabulary.first_word_marked else 0)
+        return len(data) > len(text.encode()) + self._marked_bytes
 
     def _record(self, ids: tuple[int, ...], text: str, end: int, mass: float) -> None:
-        """Count probability for the next word, which ends at a place, or as a spelling that is never written."""
+        """Count mass for the next word, which ends at a place, or as a spelling that does not count."""
         if not mass:
             return
-        if self._is_own(ids, text, end):
-            place = len(self.context)
-            self.example_of_word.setdefault(text[place:end], text[place:])
-        else:
+        word = self.word_written(ids, text, end)
+        if word is None:
             self.other_spellings += mass
+        else:
+            self.found.setdefault(word, FoundWord(text[len(self.context) :])).mass += mass
+
+    def word_written(self, ids: tuple[int, ...], text: str, end: int) -> str | None:
+        """Return the next word of a text, which ends at a place; None if these tokens are a spelling of no account."""
+        if self.count_all_spellings or self._is_own(ids, text, end):
+            return text[len(self.context) : end]
+        return None
 
     def _is_own(self, ids: tuple[int, ...], text: str, end: int) -> bool:
         """Return True if the tokenizer writes some text that has a word end at this place with these tokens so far."""
-        cover = self._cover(ids, len(text[:end].encode()) + (1 if self.vocabulary.first_word_marked else 0))
+        cover = self._cover(ids, len(text[:end].encode()) + self._marked_bytes)
         key = (cover, end)
         if key not in self._own:
-            texts = dict.fromkeys([text, *(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)])
-            ending = [t for t in texts if any(word_end == end for _, word_end in self._words(t))]
-            encoded = self.scorer.model.tokenizer.encode(ending)
-            self._own[key] = any(tuple(tokens.ids[: len(cover) - 1].tolist()) == cover[1:] for tokens in encoded)
+            self._own[key] = self._is_written(cover, text, end)
         return self._own[key]
+
+    def _is_written(self, cover: tuple[int, ...], text: str, end: int) -> bool:
+        """Return True if the tokenizer begins some text that has a word end at this place with these tokens."""
+        kept_ids, kept_characters = self._tokenized_apart
+        own_part = cover[len(self.vocabulary.start_ids) + kept_ids :]
+        others = dict.fromkeys(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)
+        for candidates in ([text], list(others)):
+            ending = [each for each in candidates if any(word_end == end for _, word_end in self._words(each))]
+            encoded = self.tokenizer.encode([each[kept_characters:] for each in ending])
+            if any(tuple(tokens.ids[: len(own_part)].tolist()) == own_part for tokens in encoded):
+                return True
+        return False
+
+    @cached_property
+    def _tokenized_apart(self) -> tuple[int, int]:
+        """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
+        cut = self.tokenizer.cut(self.context, max(0, self._last_chunk - RECENT_CHARACTERS))
+        if cut is None or self._last_chunk <= RECENT_CHARACTERS:
+            return 0, 0
+        first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
+        together = (*self.vocabulary.start_ids, *first.ids.tolist(), *rest.ids.tolist())
+        n_first = len(self.vocabulary.start_ids) + len(first.ids)
+        return (len(first.ids), cut[1]) if together == self.own_ids and n_first <= len(self.root) else (0, 0)
 
     def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
         """Return the shortest beginning of the ids that writes this many bytes."""
@@ -402,19 +537,49 @@ class NextWordSearch:
                 return ids[: count + 1]
         return ids
 
-    @cached_property
-    def _own_ids(self) -> tuple[int, ...]:
-        """The tokens of the context itself, with the start."""
-        tokens = self.scorer.model.tokenizer.encode([self.context])[0]
-        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
+
+class NextTokenMasses(NamedTuple):
+    """What the next tokens after a beginning do.
+
+    Attributes
+    ----------
+    going_on
+        The tokens that make longer beginnings, but for the lightest.
+    probability_going_on
+        The probability of these, the lightest included.
+    closing, closing_text
+        The mass of tokens that show that the word has ended, and the text of the heaviest.
+    end
+        The mass of the end of the text.
+    no_text
+        The mass of tokens that stand for no text.
+    may_end
+        Whether the text may end here.
+    """
+
+    going_on: Ints
+    probability_going_on: float
+    closing: float = 0.0
+    closing_text: str = ""
+    end: float = 0.0
+    no_text: float = 0.0
+    may_end: bool = False
+
+
+def _heaviest_chain(bounds: list[tuple[bytes, float]]) -> float:
+    """Return the largest sum of bounds whose bytes each begin with those of the one before."""
+    chain: list[tuple[bytes, float]] = []
+    heaviest = 0.0
+    for data, bound in sorted(bounds):
+        while chain and not data.startswith(chain[-1][0]):
+            chain.pop()
+        total = bound + (chain[-1][1] if chain else 0.0)
+        chain.append((data, total))
+        heaviest = max(heaviest, total)
+    return heaviest
 
 
 def _begins_character(data: bytes) -> bool:
     """Return True if these few bytes are the beginning of a character."""
     size = 2 if 0xC2 <= data[0] < 0xE0 else 3 if 0xE0 <= data[0] < 0xF0 else 4 if 0xF0 <= data[0] < 0xF5 else 0
     return len(data) < size and all(0x80 <= byte < 0xC0 for byte in data[1:])
-
-
-def _last_chunk_length(text: str) -> int:
-    """Return the length of what stands after the last white space."""
-    return len(text) - max((k + 1 for k, character in enumerate(text) if character.isspace()), default=0)

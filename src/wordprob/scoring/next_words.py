@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from wordprob.core.words import WordDefinition, define
 from wordprob.errors import InputError, OptionError
-from wordprob.scoring.next_word_search import NextWordSearch, check_possible, score_words
+from wordprob.options import SPELLINGS
+from wordprob.scoring.next_word_batch import SearchGroup, check_possible, search_groups
+from wordprob.scoring.next_word_search import NextWordSearch
+from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables.schema import unit_size
 
@@ -21,6 +24,9 @@ MAX_OPEN = 1000
 """Beginnings of words that are looked into for a context, at most, by default."""
 FIRST_OPEN = 32
 """Beginnings that are looked into before the words are counted for the first time; then twice as many, and so on."""
+
+SPELLINGS_LEFT = 2.0**0.01 - 1.0
+"""All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,15 @@ class NextWord:
         Its probability after the context.
     is_certain
         Whether no word that was not found could be more probable.
+    probability_high
+        With all spellings: the most that its probability can be, with spellings that were not looked into.
     """
 
     word: str
     separator: str
     probability: float
     is_certain: bool
+    probability_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class NextWords:
         How many beginnings of words were looked into.
     unit
         The unit of surprisal in :meth:`to_pandas`.
+    spellings
+        The spellings that count: ``own`` or ``all``.
     """
 
     context: str
@@ -68,6 +79,7 @@ class NextWords:
     end: float
     opened: int
     unit: str = "bits"
+    spellings: str = "own"
 
     @property
     def rest(self) -> float:
@@ -86,7 +98,7 @@ class NextWords:
         kinds, words, probabilities, certain = zip(*rows, strict=True)
         ranks = [*range(1, len(self.words) + 1), None, None]
         size = unit_size(self.unit)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "context": self.context,
                 "kind": kinds,
@@ -97,26 +109,33 @@ class NextWords:
                 "certain": certain,
             }
         )
+        if self.spellings == "all":
+            highest = [each.probability_high for each in self.words]
+            place = list(table.columns).index("surprisal")
+            table.insert(place, "probability_high", [*highest, self.end, self.rest])
+        return table
 
 
 def next_words(
     scorer: Scorer,
-    context: str,
+    contexts: Sequence[str],
     words: str | WordDefinition = "whitespace",
     *,
     top: int | None = None,
     mass: float | None = None,
     max_open: int = MAX_OPEN,
     unit: str = "bits",
-) -> NextWords:
-    """Return the words that could come after a context, the most probable first.
+    spellings: str = "own",
+    progress: Progress | None = None,
+) -> list[NextWords]:
+    """Return the words that could come after each of several contexts, the most probable first.
 
     Parameters
     ----------
     scorer
         An open model.
-    context
-        The text so far; white space at its end is ignored. Empty for first words.
+    contexts
+        The texts so far; white space at their ends is ignored. Empty for first words.
     words
         ``whitespace`` or ``punctuation``, or another definition that looks at one character after a word.
     top
@@ -124,70 +143,163 @@ def next_words(
     mass
         Stop when the words and the end have this much of the probability.
     max_open
-        How many beginnings of words to look into, at most. Words of which a more probable one may have been missed are
-        then marked as not certain.
+        How many beginnings of words to look into after each context, at most. Words of which a more probable one may
+        have been missed are then marked as not certain.
     unit
         ``bits`` or ``nats``.
+    spellings
+        ``own`` counts the tokenizer's own spellings of a word; ``all`` adds up every spelling that was found, and says
+        how much those may have at most that were not.
+    progress
+        Called with the numbers of contexts done and in all.
 
     Examples
     --------
     >>> import wordprob
-    >>> found = next_words(wordprob.load("exact:bow"), "She saw the", "punctuation", top=2)
+    >>> found, = next_words(wordprob.load("exact:bow"), ["She saw the"], "punctuation", top=2)
     >>> [(each.word, round(each.probability, 3), each.is_certain) for each in found.words], round(found.rest, 3)
     ([('mark', 0.4, True), ('marker', 0.35, True)], 0.25)
     """
     unit_size(unit)
-    top = _check(top, mass)
+    wanted = _Wanted.check(top, mass, max_open)
     definition = define(words)
     check_possible(scorer, definition, max_open)
-    search = NextWordSearch(scorer, definition, context.rstrip())
-    known: dict[str, float] = {}
-    to_open = FIRST_OPEN
-    while True:
-        search.run(min(to_open, max_open))
-        if math.isnan(search.event_mass):
-            raise InputError(f"a word of the context '{context[-40:]}' has no value, so none after it has one.")
-        new = {word: example for word, example in search.example_of_word.items() if word not in known}
-        known |= score_words(scorer, search.context, new, definition)
-        listed = _listed(known, search.heaviest_missing)
-        chosen = _choose(listed, search.end_probability, top, mass)
-        enough = chosen is not None and all(word.is_certain for word in chosen)
-        if enough or search.is_exhausted or search.opened >= max_open:
-            break
-        to_open *= 2
-    listed = listed[:top] if chosen is None else chosen
-    return NextWords(context, tuple(listed), search.end_probability, search.opened, unit)
+    results: list[NextWords] = []
+    stripped = [context.rstrip() for context in contexts]
+    if spellings not in SPELLINGS:
+        raise OptionError(f"no kind of spellings is called '{spellings}'; use {' or '.join(SPELLINGS)}.")
+    for group in search_groups(scorer, definition, stripped, count_all_spellings=spellings == "all"):
+        for task in group.tasks:
+            if task.fault:
+                raise InputError(task.fault)
+        _run_until_enough(group, wanted)
+        given = contexts[len(results) : len(results) + len(group.tasks)]
+        results += _results(group, given, wanted, unit, spellings)
+        if progress is not None:
+            progress(len(results), len(contexts))
+    return results
 
 
-def _check(top: int | None, mass: float | None) -> int:
-    """Return how many words are listed at most; raise for numbers that mean nothing."""
-    if top is not None and top < 1:
-        raise OptionError(f"`top` is {top}; it must be at least 1.")
-    if mass is not None and not 0.0 < mass <= 1.0:
-        raise OptionError(f"`mass` is {mass}; it must be above 0, and 1 at most.")
-    if top is None:
-        return DEFAULT_TOP if mass is None else 1 << 30
-    return top
+@dataclass(frozen=True)
+class _Wanted:
+    """How many words, or how much probability, are asked for, and how many beginnings may be opened."""
+
+    top: int
+    mass: float | None
+    max_open: int
+
+    @classmethod
+    def check(cls, top: int | None, mass: float | None, max_open: int) -> _Wanted:
+        """Return what is wanted; raise for numbers that mean nothing."""
+        if top is not None and top < 1:
+            raise OptionError(f"`top` is {top}; it must be at least 1.")
+        if mass is not None and not 0.0 < mass <= 1.0:
+            raise OptionError(f"`mass` is {mass}; it must be above 0, and 1 at most.")
+        if top is None:
+            top = DEFAULT_TOP if mass is None else 1 << 30
+        return cls(top, mass, max_open)
+
+    def count(self, probabilities: Sequence[float], end: float) -> int | None:
+        """Return how many of the most probable words make up what is wanted; ``None`` if they do not."""
+        total = end
+        for count, probability in enumerate(probabilities):
+            if count == self.top or (self.mass is not None and total >= self.mass):
+                return count
+            total += probability
+        if len(probabilities) >= self.top or (self.mass is not None and total >= self.mass):
+            return len(probabilities)
+        return None
 
 
-def _listed(known: dict[str, float], heaviest_missing: float) -> list[NextWord]:
+def _run_until_enough(group: SearchGroup, wanted: _Wanted) -> None:
+    """Let each search go on until its most probable words are certain, or it may open no more."""
+    waiting = list(group.tasks)
+    for task in waiting:
+        task.to_open = min(FIRST_OPEN, wanted.max_open)
+    while waiting:
+        group.run()
+        waiting = [task for task in waiting if not _is_enough(task.search, wanted)]
+        for task in waiting:
+            task.to_open = min(2 * task.to_open, wanted.max_open)
+
+
+def _is_enough(search: NextWordSearch, wanted: _Wanted) -> bool:
+    """Return True if the words that were found are enough and certain, or no more can be found."""
+    if search.is_exhausted or search.opened >= wanted.max_open:
+        return True
+    ordered = sorted(search.found, key=lambda word: -search.found[word].mass)
+    masses = [search.found[word].mass for word in ordered]
+    count = wanted.count([mass / search.event_mass for mass in masses], search.end_probability)
+    if count is None:
+        return False
+    if count and masses[count - 1] < search.heaviest_missing * search.event_mass:
+        return False
+    if not search.count_all_spellings:
+        return True
+    chosen = zip(ordered[:count], masses, strict=False)
+    return all(search.still_possible(word) <= SPELLINGS_LEFT * mass for word, mass in chosen)
+
+
+def _results(
+    group: SearchGroup, contexts: Sequence[str], wanted: _Wanted, unit: str, spellings: str
+) -> list[NextWords]:
+    """List the most probable words of each context."""
+    searches = [task.search for task in group.tasks]
+    candidates = [_candidates(search, wanted) for search in searches]
+    known = _sums(searches, candidates) if spellings == "all" else _scored(group, searches, candidates)
+    results = []
+    for context, search, values in zip(contexts, searches, known, strict=True):
+        listed = _listed(values, search.heaviest_missing)
+        count = wanted.count([word.probability for word in listed], search.end_probability)
+        chosen = listed[: wanted.top if count is None else count]
+        results.append(NextWords(context, tuple(chosen), search.end_probability, search.opened, unit, spellings))
+    return results
+
+
+Values = dict[str, tuple[float, float | None]]
+"""The probability of each word, and the most that it can be if that is not the same."""
+
+
+def _scored(
+    group: SearchGroup, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
+) -> list[Values]:
+    """Return the probabilities of words in the tokenizer's own spellings, all scored together as usual."""
+    examples = []
+    for search, words in zip(searches, candidates, strict=True):
+        examples += [(search, search.found[word].example) for word in words]
+    probabilities = iter(group.score_words(examples))
+    return [{word: (next(probabilities), None) for word in words} for words in candidates]
+
+
+def _sums(searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
+    """Return the probabilities of words in all spellings that were found, with what others may add."""
+    known: list[Values] = []
+    for search, words in zip(searches, candidates, strict=True):
+        values: Values = {}
+        for word in words:
+            mass = search.found[word].mass
+            values[word] = mass / search.event_mass, (mass + search.still_possible(word)) / search.event_mass
+        known.append(values)
+    return known
+
+
+def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
+    """Return the words that may be among the most probable ones: the others have less, whatever is still found."""
+    ordered = sorted(search.found.items(), key=lambda item: -item[1].mass)
+    count = wanted.count([found.mass / search.event_mass for _, found in ordered], search.end_probability)
+    if count is None or count >= len(ordered):
+        return [word for word, _ in ordered]
+    least = ordered[count - 1][1].mass if count else 0.0
+    behind = [word for word, found in ordered[count:] if found.mass + search.still_possible(word) >= least * (1 - 1e-3)]
+    return [word for word, _ in ordered[:count]] + behind
+
+
+def _listed(known: Values, heaviest_missing: float) -> list[NextWord]:
     """Return the words that have a value, the most probable first."""
     found = []
-    for text, probability in sorted(known.items(), key=lambda item: -item[1]):
+    for text, (probability, highest) in sorted(known.items(), key=lambda item: -item[1][0]):
         if not math.isnan(probability):
             word = text.lstrip()
             separator = text[: len(text) - len(word)]
-            found.append(NextWord(word, separator, probability, probability >= heaviest_missing))
+            found.append(NextWord(word, separator, probability, probability >= heaviest_missing, highest))
     return found
-
-
-def _choose(listed: Sequence[NextWord], end: float, top: int, mass: float | None) -> list[NextWord] | None:
-    """Return the words that were asked for; ``None`` while there are too few."""
-    total = end
-    for count, word in enumerate(listed):
-        if count == top or (mass is not None and total >= mass):
-            return list(listed[:count])
-        total += word.probability
-    if len(listed) >= top or (mass is not None and total >= mass):
-        return list(listed)
-    return None

@@ -107,6 +107,9 @@ class BatchSettings:
         Further estimators.
     search
         How to search for every spelling of words; ``None`` if only the tokenizer's own count.
+    max_width
+        For a model that lists only its most probable tokens: how wide the interval of a word's surprisal may be
+        without a note, in nats; ``None`` for a model whose masses are exact.
     """
 
     start_ids: tuple[int, ...]
@@ -116,6 +119,7 @@ class BatchSettings:
     statistics: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
     search: SearchSettings | None = None
+    max_width: float | None = None
 
 
 @dataclass

@@ -22,7 +22,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
 from wordprob.core.windows import Window
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Unlisted
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
 from wordprob.scoring.shared_beginnings import share_beginnings
@@ -95,6 +95,8 @@ class TailScores(NamedTuple):
         The mass of cut-off characters after them of which only some end the word, and the part of it that is in B.
     log_masses
         The log-mass of every atom after them, unless they end inside a character.
+    bounds
+        The least and the most that log B can be, where the model leaves it open.
     """
 
     branch: int
@@ -103,6 +105,7 @@ class TailScores(NamedTuple):
     ambiguous: float = 0.0
     usual: float = 0.0
     log_masses: Floats | None = None
+    bounds: tuple[float, float] | None = None
 
 
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
@@ -337,16 +340,34 @@ def ask_beyond_texts(
 def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Scores) -> TailScores:
     tail = prepared.branches.tails[branch]
     log_prob = float(scores.target.sum(dtype=np.float64))
+    bounds = None if scores.unlisted is None else _tail_bounds(tail, atoms, scores.unlisted)
     if tail.last_ids:
-        return TailScores(branch, log_prob, float(scores.gathered[0]))
+        return TailScores(branch, log_prob, float(scores.gathered[0]), bounds=bounds)
     if tail.pending:
-        return TailScores(branch, log_prob, -np.inf, 1.0)
+        return TailScores(branch, log_prob, -np.inf, 1.0, bounds=bounds)
     masses = scores.mass[-1].astype(np.float64)
     ambiguous = atoms.ambiguous(tail.boundary)
     log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
     log_ambiguous = logsumexp(masses[atoms.columns(ambiguous)])
     log_usual = logsumexp(masses[atoms.columns(ambiguous & tail.boundary)])
-    return TailScores(branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), masses)
+    return TailScores(
+        branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), masses, bounds
+    )
+
+
+def _tail_bounds(tail: BranchTail, atoms: Atoms, unlisted: Unlisted) -> tuple[float, float]:
+    """Return the least and the most that log B can be at the end of a spelling that left its text."""
+    if tail.last_ids:
+        listed, most = unlisted.gathered_listed[0], unlisted.gathered_most[0]
+        with np.errstate(divide="ignore"):
+            return float(np.log(listed)), float(np.log(listed + most))
+    if tail.pending:
+        return -np.inf, 0.0  # what the character becomes is not read on
+    members = np.zeros(len(atoms.labels), dtype=bool)
+    members[atoms.columns(tail.boundary)] = True
+    ambiguous = np.zeros(len(atoms.labels), dtype=bool)
+    ambiguous[atoms.columns(atoms.ambiguous(tail.boundary))] = True
+    return unlisted.log_bounds(len(unlisted.mass) - 1, members, ambiguous)
 
 
 def tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail, room: int = 0) -> Request:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, overload
 
 from wordprob._version import __version__
@@ -17,7 +18,10 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
-from wordprob.errors import InputError, UnsupportedError
+from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.models.given import wrap_given_model
+from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel
+from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -40,6 +44,7 @@ from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
+from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
 from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
@@ -53,6 +58,7 @@ from wordprob.scoring.worker_pool import (
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
+from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
@@ -121,7 +127,10 @@ class Scorer:
     Parameters
     ----------
     model
-        A :class:`wordprob.models.protocol.LanguageModel`; :func:`wordprob.load` makes one from a name.
+        A :class:`wordprob.models.protocol.LanguageModel`, or a transformers model that is loaded already. For models by
+        name, and for further options, use :func:`wordprob.load`.
+    tokenizer
+        The tokenizer of a transformers model.
 
     Examples
     --------
@@ -131,8 +140,8 @@ class Scorer:
     ['mark', 1.514, 0.0]
     """
 
-    def __init__(self, model: LanguageModel) -> None:
-        self.model = model
+    def __init__(self, model: Any, tokenizer: Any = None) -> None:
+        self.model = wrap_given_model(model, tokenizer)
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     def __repr__(self) -> str:
@@ -176,6 +185,7 @@ class Scorer:
         max_open: int = 128,
         progress: Progress | bool | None = None,
         readers: int | None = 0,
+        sources: Sequence[str] | None = None,
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -203,7 +213,9 @@ class Scorer:
             (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
             word. By default the context is all of the text before the word.
         extras
-            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there.
+            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there;
+            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
+            the word that came.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         spellings
@@ -213,13 +225,15 @@ class Scorer:
             For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
             asked nothing further.
         max_open
-            For all spellings: how many beginnings of spellings are looked into for a word, at most.
+            For all spellings, and at the level of words: how many beginnings are looked into for a word, at most.
         progress
             ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
             long text counts as several.
         readers
             Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
             starts as many as pay.
+        sources
+            For encoder–decoder models: the source of each text, which is then the target.
         """
         options = _options_among(locals())
         documents = documents_of(texts, ids)
@@ -229,8 +243,9 @@ class Scorer:
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, n_characters)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        self._check_sources(sources, len(documents), options)
         order = None
-        if n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
+        if sources is None and n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
             order = order_by_beginnings([document.text for document in documents])
         if order is not None:
             documents = [documents[position] for position in order]
@@ -238,14 +253,20 @@ class Scorer:
         chosen = texts_to_score(documents)
         to_score = [documents[position] for position in chosen]
         words_to_score = choice.of_texts(chosen)
-        if max_context is None:
+        chunks: Sequence[Chunk] = ()
+        if max_context is None and sources is None:
             chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
-        else:
+        elif max_context is not None:
             limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
             chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
             shown = progress_over(advance, len(documents) - len(chosen))
-            scored = self._score(choice.definition, chunks, settings, readers, shown)
+            if sources is None:
+                scored = self._score(choice.definition, chunks, settings, readers, shown)
+            else:
+                given = [sources[position] for position in chosen]
+                scored = self._score_targets(choice.definition, to_score, words_to_score, given, settings, shown)
+            scored = self._with_word_level(scored, words_to_score, options)
             everything = with_empty_texts(scored, documents, chosen)
             table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
             return table if order is None else table.in_order(order)
@@ -305,6 +326,8 @@ class Scorer:
         ['mark', 'saw', 'the']
         """
         options = _options_among(locals())
+        if WordLevel.of(options.extras):
+            raise OptionError("the entropy and the rank of words are computed for whole texts: score these instead.")
         texts = continuations_of(context, continuations, ids, separator, crossed)
         choice = choose_words_of_continuations(words, options.boundary, texts.whole, texts.begins)
         settings = self.settings(options)
@@ -348,15 +371,64 @@ class Scorer:
     def next_words(
         self, context: str | Sequence[str], words: str = "whitespace", **options: Any
     ) -> NextWords | list[NextWords]:
-        """Return the words that could come after a context, or after each of several.
+        """Return the words that could come after a context, or after each of several, which are searched together.
 
         See :func:`wordprob.scoring.next_words.next_words`.
         """
         from wordprob.scoring.next_words import next_words
 
         if isinstance(context, str):
-            return next_words(self, context, words, **options)
-        return [next_words(self, each, words, **options) for each in context]
+            return next_words(self, [context], words, **options)[0]
+        return next_words(self, context, words, **options)
+
+    # --- targets of encoder–decoder models ---
+
+    def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
+        """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
+        if isinstance(self.model, EncoderDecoderModel):
+            if sources is None:
+                self.model.require_source()
+            elif options.max_context is not None:
+                raise UnsupportedError("`max_context` is not for targets that have a source; leave it out.")
+            elif WordLevel.of(options.extras):
+                raise UnsupportedError(
+                    "the entropy and the rank of words are not for targets that have a source; leave them out."
+                )
+        elif sources is not None:
+            raise OptionError(
+                "texts have sources for encoder–decoder models only, such as T5 and BART, and this model is another "
+                "one; leave out `sources`."
+            )
+        if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
+            given = "one string" if isinstance(sources, str) else str(len(sources))
+            raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
+
+    def _score_targets(
+        self,
+        definition: WordDefinition,
+        documents: Sequence[Document],
+        words: WordChoice,
+        sources: Sequence[str],
+        settings: BatchSettings,
+        progress: Progress | None,
+    ) -> Iterator[BatchScores]:
+        """Score texts given their sources; texts in a row that have the same one are scored together."""
+        model: Any = self.model
+        before = model.source
+        done = 0
+        try:
+            for source, group in groupby(range(len(documents)), key=lambda n: sources[n]):
+                positions = list(group)
+                model.set_source(source)
+                some = [documents[n] for n in positions]
+                chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
+                chunks = self._chunks(some, words.of_texts(positions), settings, chunk_characters)
+                yield from self._score(definition, chunks, settings, 0, None)
+                done += len(positions)
+                if progress is not None:
+                    progress(done, len(documents))
+        finally:
+            model.set_source(before)
 
     # --- steps ---
 
@@ -370,18 +442,42 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
-        if workers:
+        if isinstance(self.model, MaskedModel):
+            return score_masked(self.model, preparer, chunks, settings, progress)
+        if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
         joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
         return join_sections(joined)
 
+    def _with_word_level(
+        self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions
+    ) -> Iterator[BatchScores]:
+        """Add what is wanted of the words that could have come, if anything is."""
+        if not WordLevel.of(options.extras):
+            return scored
+        from wordprob.scoring.word_entropy import with_word_level
+
+        if options.max_context is not None:
+            raise OptionError("the entropy and the rank of words need the whole context; leave `max_context` out.")
+        rules = choice.rules
+        return with_word_level(
+            scored,
+            self,
+            lambda text: choice.definition if rules is None else rules[text],
+            options.extras,
+            options.max_open,
+        )
+
     def preparer(self, definition: WordDefinition) -> TextPreparer:
         """Return what prepares texts under a word definition; the last few are kept."""
-        return self._preparers.get(
+        preparer = self._preparers.get(
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
+        if getattr(self.model, "may_change", False):
+            preparer.cut_off_tokens.known_starts.clear()
+        return preparer
 
     @property
     def cached_definitions(self) -> int:
@@ -390,6 +486,8 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
+        if isinstance(self.model, MaskedModel):
+            refuse_causal_options(options)
         start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
         if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
@@ -405,6 +503,7 @@ class Scorer:
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
             search=_search_settings(options, self.model),
+            max_width=_max_width(options, self.model),
         )
 
     def _chunks(
@@ -423,7 +522,8 @@ class Scorer:
                 documents[part],
                 **choice.of_part(part),
             )
-            if choice.given is None and len(chunk.documents) == 1:
+            is_cut = choice.given is None and len(chunk.documents) == 1 and not isinstance(self.model, MaskedModel)
+            if is_cut:
                 tokenizer = self.model.tokenizer
                 chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
             else:
@@ -437,7 +537,7 @@ class Scorer:
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
             "words": choice.description,
-            "estimator": "corrected",
+            "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             **limit,
@@ -463,6 +563,22 @@ def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
         "estimators": tuple(arguments["estimators"]),
     }
     return ScoringOptions.pick({**arguments, **chosen})
+
+
+def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
+    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
+    if not getattr(model, "lists_top_only", False):
+        return None
+    unknown = [
+        *required_statistics(options.extras),
+        *(["sum over all spellings"] if options.spellings == "all" else []),
+    ]
+    if unknown:
+        raise UnsupportedError(
+            f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "
+            "leave it out, or run the model on this machine."
+        )
+    return options.tolerance * math.log(2.0)
 
 
 def _rule_of(words: Words) -> str | WordDefinition:

@@ -13,7 +13,14 @@ import numpy as np
 
 from wordprob.core.words import define
 from wordprob.errors import InputError, InputWarning, OptionError
-from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
+from wordprob.models.registry import (
+    ModelIdentity,
+    check_model,
+    distinct_labels,
+    identity_of,
+    is_on_server,
+    model_label,
+)
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.loading import load
 from wordprob.scoring.progress import progress_callback
@@ -29,7 +36,7 @@ from wordprob.tables.layout import Layout, Offsets, lay_out, parse_columns, with
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
 from wordprob.tables.result import ScoredTable, WordTable
-from wordprob.tables.schema import estimate_columns, further_estimates
+from wordprob.tables.schema import SERVER_BOUNDS, estimate_columns, further_estimates
 from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 from wordprob.tables.targets import targets_after_contexts, with_targets
 
@@ -64,6 +71,8 @@ class Stimuli(StimulusTable):
         estimates
             The names of further estimates, from :func:`wordprob.tables.schema.further_estimates`.
         """
+        if any(map(is_on_server, labels)):
+            estimates = [*estimates, *SERVER_BOUNDS]
         names = columns.expected_columns(self, extras, estimates)
         columns.check_new_columns(self, names, labels, shape)
 
@@ -119,10 +128,10 @@ class Stimuli(StimulusTable):
         layout = self.layout
         word_lists: Sequence[Sequence[str | Offsets]] = [[]] * len(layout.texts)
         word_lists = layout.places or layout.words or word_lists
-        contexts = layout.contexts or [""] * len(layout.texts)
+        before = layout.contexts or self.sources() or [""] * len(layout.texts)
         positions: dict[tuple[str, str, tuple[str | Offsets, ...]], int] = {}
         keys = []
-        for position, (context, text, words) in enumerate(zip(contexts, layout.texts, word_lists, strict=True)):
+        for position, (context, text, words) in enumerate(zip(before, layout.texts, word_lists, strict=True)):
             keys.append((context, text, tuple(words)))
             positions.setdefault(keys[-1], position)
         # Targets after the same context, or after contexts that begin alike, are scored together.
@@ -141,10 +150,13 @@ class Stimuli(StimulusTable):
         elif self.layout.words is not None:
             words = [self.layout.words[position] for position in positions]
         texts = [self.layout.texts[position] for position in positions]
-        if self.layout.contexts is None:
-            return scorer.score(texts, words, **scoring)
-        contexts = [self.layout.contexts[position] for position in positions]
-        return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
+        if self.layout.contexts is not None:
+            contexts = [self.layout.contexts[position] for position in positions]
+            return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
+        sources = self.sources()
+        if sources is not None:
+            scoring["sources"] = [sources[position] for position in positions]
+        return scorer.score(texts, words, **scoring)
 
     def _new_columns(self, table: WordTable, number_of_text: Sequence[int]) -> ModelColumns:
         """Return the columns that one model adds."""
@@ -239,6 +251,7 @@ def read_stimuli(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model; parameters as for :func:`score_table`."""
     _check_strings(
@@ -258,6 +271,7 @@ def read_stimuli(
         frequencies=frequencies,
         start_column=start_column,
         end_column=end_column,
+        source_column=source_column,
     )
     opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
     target_columns = parse_columns(opened, target_column, "target_column")
@@ -273,6 +287,7 @@ def read_stimuli(
             marks=marks,
             region_names=region_names,
             predictors=predictors,
+            source_column=source_column,
         )
         if not target_columns:
             raise OptionError("`context_column` needs `target_column`: the column that holds what is scored after it.")
@@ -280,8 +295,13 @@ def read_stimuli(
     else:
         layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
         layout = _with_regions(layout, opened, target_columns, marks, _names(region_names))
-    stimuli = Stimuli(opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets, separator)
+    stimuli = Stimuli(
+        opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets, separator, source_column
+    )
     _check_predictors(stimuli)
+    if source_column is not None:
+        opened.require(source_column)
+        stimuli.sources()
     if offsets and not stimuli.rows_are_words:
         raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
     if offsets and layout.by_offsets:
@@ -454,6 +474,7 @@ def score_table(
     encoding: str | None = None,
     predictors: bool = False,
     frequencies: str | None = None,
+    source_column: str | None = None,
     load_options: Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
     **scoring: Any,
@@ -514,6 +535,9 @@ def score_table(
         frequencies of the three words before (``surprisal_prev1``, …), which are missing where a text begins.
     frequencies
         Where frequencies come from: ``wordfreq:LANGUAGE``, or a file of words and counts or log p. English by default.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text, such as the sentence that the text
+        translates.
     load_options
         For models given by name: ``device``, ``dtype`` and so on, as for :func:`wordprob.load`.
     progress
@@ -553,6 +577,7 @@ def score_table(
         encoding=encoding,
         predictors=predictors,
         frequencies=frequencies,
+        source_column=source_column,
     )
     guesses = [stimuli.guesses()] if "group_by" in stimuli.layout.guessed else []
     for remark in [*guesses, *stimuli.warnings()]:

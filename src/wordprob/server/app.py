@@ -6,7 +6,7 @@ import asyncio
 import html
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from string import Template
 from typing import Any
@@ -20,8 +20,10 @@ from wordprob._version import __version__
 from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
 from wordprob.options import ScoringOptions
 from wordprob.render import page as render
+from wordprob.scoring.next_words import NextWords
 from wordprob.server.job_queue import (
     ModelLoadingError,
+    NextJob,
     ScoringJob,
     ScoringQueue,
     SlowError,
@@ -38,7 +40,7 @@ from wordprob.server.middleware import (
 )
 from wordprob.server.paths import without_paths
 from wordprob.server.patterns import PatternChecker
-from wordprob.server.schema import ModelsResponse, Problem, ScoreRequest, ScoreResponse
+from wordprob.server.schema import ModelsResponse, NextRequest, NextResponse, Problem, ScoreRequest, ScoreResponse
 from wordprob.server.settings import ServerSettings
 from wordprob.server.waiting_line import BusyError
 from wordprob.tables.result import WordTable, records
@@ -125,6 +127,15 @@ def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue, patter
         table = await _scored(queue.submit(job, client), request, settings)
         return await asyncio.to_thread(_score_response, table, job.model, body.format)
 
+    @app.post("/api/next", summary="What could come next", response_model=NextResponse, responses=ERROR_RESPONSES)
+    async def next_words(body: NextRequest, request: Request) -> Response:
+        _check_characters(body)
+        _check_length([body.context], settings)
+        job = NextJob(_chosen_model(body.model, settings), (body.context,), body.words, body.top, body.unit)
+        client = request.client.host if request.client else ""
+        found = await _scored(queue.submit(job, client), request, settings)
+        return Response(_next_json(found, job.model), media_type="application/json")
+
 
 def _job(body: ScoreRequest, settings: ServerSettings) -> ScoringJob:
     """Check a request, and return the job that it asks for."""
@@ -147,7 +158,7 @@ def _has_pattern(job: ScoringJob) -> bool:
     return isinstance(job.words, str) and job.words.startswith("regex:")
 
 
-def _check_characters(body: ScoreRequest) -> None:
+def _check_characters(body: ScoreRequest | NextRequest) -> None:
     """Refuse half of a surrogate pair, which JSON can write and UTF-8 cannot."""
     try:
         body.model_dump_json()
@@ -164,9 +175,13 @@ def _chosen_model(name: str | None, settings: ServerSettings) -> str:
     return name
 
 
-def _check_texts(texts: tuple[str, ...], settings: ServerSettings) -> None:
+def _check_length(texts: Sequence[str], settings: ServerSettings) -> None:
     if sum(len(text) for text in texts) > settings.max_characters:
         raise RefusedError(413, _too_much_text(settings), "InputError")
+
+
+def _check_texts(texts: tuple[str, ...], settings: ServerSettings) -> None:
+    _check_length(texts, settings)
     if not any(text.strip() for text in texts):
         raise InputError("there is no text; write or paste one.")
 
@@ -178,7 +193,7 @@ def _too_much_text(settings: ServerSettings) -> str:
     )
 
 
-async def _scored(ticket: Ticket, request: Request, settings: ServerSettings) -> WordTable:
+async def _scored(ticket: Ticket, request: Request, settings: ServerSettings) -> Any:
     """Wait until a job is scored; give it up if it takes too long or if its client goes away."""
     result = asyncio.wrap_future(ticket.future)
     disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
@@ -219,6 +234,16 @@ def _score_json(table: WordTable, model: str) -> str:
         "words": records(table.to_pandas()),
         "texts": records(table.texts()),
     }
+    return json.dumps(response, ensure_ascii=False)
+
+
+def _next_json(found: NextWords, model: str) -> str:
+    """Return the JSON that :class:`NextResponse` describes."""
+    rows = records(found.to_pandas()[["kind", "word", "probability", "surprisal", "certain"]])
+    for row in rows:
+        if not row["probability"]:
+            row["surprisal"] = None
+    response = {"model": model, "unit": found.unit, "context": found.context, "rows": rows}
     return json.dumps(response, ensure_ascii=False)
 
 

@@ -25,6 +25,7 @@ from wordprob.server.settings import ServerSettings
 from wordprob.server.waiting_line import BusyError, WaitingLine
 
 if TYPE_CHECKING:
+    from wordprob.scoring.next_words import NextWords
     from wordprob.scoring.scorer import Scorer
     from wordprob.tables.result import WordTable
 
@@ -79,12 +80,36 @@ class ScoringJob:
     options: ScoringOptions = field(default_factory=ScoringOptions)
 
 
+@dataclass(frozen=True)
+class NextJob:
+    """A context after which the next word is searched for.
+
+    Attributes
+    ----------
+    model
+        The name under which the server offers the model.
+    texts
+        The context alone.
+    words, top, unit
+        As for :meth:`wordprob.Scorer.next_words`.
+    """
+
+    model: str
+    texts: tuple[str]
+    words: str = "whitespace"
+    top: int = 20
+    unit: str = "bits"
+
+
+Job = ScoringJob | NextJob
+
+
 @dataclass(eq=False)
 class Ticket:
     """A job in the queue: its future result, how far it is, who sent it, and since when nobody waits for it."""
 
-    job: ScoringJob
-    future: Future[WordTable] = field(default_factory=Future)
+    job: Job
+    future: Future[Any] = field(default_factory=Future)
     state: Literal["waiting", "loading", "scoring"] = "waiting"
     client: str = ""
     left_at: float | None = None
@@ -110,7 +135,7 @@ class ScoringQueue:
         self._waiting: WaitingLine[Ticket] = WaitingLine(settings.waiting)
         self._changed = threading.Condition()  # guards _waiting, _closed and _results
         self._closed = False
-        self._results: OrderedDict[ScoringJob, WordTable] = OrderedDict()
+        self._results: OrderedDict[Job, Any] = OrderedDict()
         self._worker: WorkerProcess | None = None
         self._thread = threading.Thread(target=self._run, name="wordprob-scoring-queue", daemon=True)
         self._thread.start()
@@ -123,12 +148,12 @@ class ScoringQueue:
             return None
         return worker.pid
 
-    def knows(self, job: ScoringJob) -> bool:
+    def knows(self, job: Job) -> bool:
         """Return True if the result of a job is kept from a short while ago."""
         with self._changed:
             return job in self._results
 
-    def submit(self, job: ScoringJob, client: str = "") -> Ticket:
+    def submit(self, job: Job, client: str = "") -> Ticket:
         """Add a client's job to the queue; raise :class:`BusyError` if the queue is full."""
         ticket = Ticket(job, client=client)
         with self._changed:
@@ -177,14 +202,14 @@ class ScoringQueue:
     def _finish(self, ticket: Ticket) -> None:
         """Score a job, and set the result of its ticket or the error."""
         try:
-            table = self._score(ticket)
+            result = self._score(ticket)
         except Exception as error:
             ticket.future.set_exception(error)
             return
-        self._remember(ticket.job, table)
-        ticket.future.set_result(table)
+        self._remember(ticket.job, result)
+        ticket.future.set_result(result)
 
-    def _score(self, ticket: Ticket) -> WordTable:
+    def _score(self, ticket: Ticket) -> Any:
         ticket.state = "loading"
         channel = self._channel_to_worker()
         self._send(channel, (self._settings.models[ticket.job.model], ticket.job))
@@ -193,12 +218,11 @@ class ScoringQueue:
         # A job without texts prepares the model for its first text, which counts as loading it: no time limit.
         timeout_seconds = self._settings.timeout if ticket.job.texts else None
         self._wait(channel, ticket, timeout_seconds)
-        table: WordTable = self._receive(channel)
-        return table
+        return self._receive(channel)
 
-    def _remember(self, job: ScoringJob, table: WordTable) -> None:
+    def _remember(self, job: Job, result: Any) -> None:
         with self._changed:
-            self._results[job] = table
+            self._results[job] = result
             if len(self._results) > CACHED_RESULTS:
                 self._results.popitem(last=False)
 
@@ -293,9 +317,11 @@ class LoadedModel:
         self._scorer = load(**options.to_dict())
         self._options = options
 
-    def score(self, job: ScoringJob) -> WordTable:
-        """Score a job with the model in memory."""
+    def score(self, job: Job) -> WordTable | NextWords:
+        """Do a job with the model in memory."""
         assert self._scorer is not None, "load() comes first"
+        if isinstance(job, NextJob):
+            return self._scorer.next_words(job.texts[0], job.words, top=job.top, unit=job.unit)
         if isinstance(job.words, str):
             define(job.words)  # an error for list:FILE too: a request must not read files of this machine
         words = job.words if isinstance(job.words, str) else [list(words) for words in job.words]

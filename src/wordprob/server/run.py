@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import uvicorn
@@ -40,6 +40,13 @@ def serve(
     compile: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    adapter: str | None = None,
+    quantize: str | None = None,
+    device_map: str | Mapping[str, str | int] | None = None,
+    model_kwargs: str | Mapping[str, Any] | None = None,
+    masking: str = "within_word_l2r",
+    tokenizer: str | None = None,
+    top_logprobs: int = 20,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the page and the JSON route until interrupted.
@@ -57,6 +64,8 @@ def serve(
         Further host names that the server answers to.
     bos, chat_template, chat_prompt, device, dtype, compile, revision, trust_remote_code
         How to open the models that are given by name, as for :func:`wordprob.load`.
+    adapter, quantize, device_map, model_kwargs, masking, tokenizer, top_logprobs
+        The same.
     ready
         Called with the address of the page once the model is loaded.
     """
@@ -69,6 +78,13 @@ def serve(
         "compile": compile,
         "revision": revision,
         "trust_remote_code": trust_remote_code,
+        "adapter": adapter,
+        "quantize": quantize,
+        "device_map": device_map,
+        "model_kwargs": model_kwargs,
+        "masking": masking,
+        "tokenizer": tokenizer,
+        "top_logprobs": top_logprobs,
     }
     settings = ServerSettings(
         models=public_names([_model_options(model, shared) for model in models or [DEFAULT_MODEL]]),

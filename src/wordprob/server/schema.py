@@ -79,6 +79,18 @@ class ScoreRequest(ScoringRequest):  # type: ignore[valid-type, misc]
         return {name: getattr(self, name) for name in SCORING_FIELDS}
 
 
+class NextRequest(BaseModel):
+    """A context after which the next word is asked for."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"context": "She saw the", "top": 5}]})
+
+    context: str = Field(description="the text so far; empty for first words")
+    model: str | None = Field(None, description="one of the names that /api/models gives; the first by default")
+    words: Literal["whitespace", "punctuation"] = Field("whitespace", description="what a word is")
+    top: int = Field(20, description="how many words", ge=1, le=100)
+    unit: Literal["bits", "nats"] = Field("bits", description="unit of surprisal")
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 COUNTS = {"word_id", "start", "n_tokens", "context_tokens", "n_words", "n_scored", "n_characters", "n_bytes"}
@@ -126,6 +138,25 @@ class ScoreResponse(BaseModel):
     metadata: dict[str, str] = Field(description="model and revision, tokeniser, word definition, versions")
     words: list[WordRow] = Field(description="a row for each word")  # type: ignore[valid-type]
     texts: list[TextRow] = Field(description="a row for each text")  # type: ignore[valid-type]
+
+
+class NextRow(BaseModel):
+    """A word that could come, the end of the text, or everything that is not listed."""
+
+    kind: Literal["word", "end", "rest"]
+    word: str
+    probability: float
+    surprisal: float | None = Field(description="null where the probability is zero")
+    certain: bool = Field(description="whether no word that was not found can be more probable")
+
+
+class NextResponse(BaseModel):
+    """The words that could come next, the most probable first; the probabilities add up to one."""
+
+    model: str
+    unit: str
+    context: str
+    rows: list[NextRow]
 
 
 class ModelsResponse(BaseModel):

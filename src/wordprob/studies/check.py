@@ -13,8 +13,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from wordprob.core.words import WordDefinition, define
-from wordprob.scoring.next_word_search import NextWordSearch, check_possible, score_words
+from wordprob.errors import InputError
+from wordprob.scoring.next_word_batch import check_possible, search_groups
+from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
 
 MAX_OPEN = 100
@@ -119,9 +123,14 @@ def check_sum(
     definition = define(words)
     check_possible(scorer, definition, max_open)
     context = context.rstrip()
-    search = NextWordSearch(scorer, definition, context)
-    search.run(max_open)
-    probabilities = score_words(scorer, context, search.example_of_word, definition)
+    (group,) = search_groups(scorer, definition, [context])
+    (task,) = group.tasks
+    search = task.search
+    if task.fault:
+        raise InputError(task.fault)
+    task.to_open = max_open
+    group.run()
+    probabilities = _score_words(scorer, search, definition)
     event = search.event_mass
     return SumCheck(
         context=context,
@@ -134,3 +143,17 @@ def check_sum(
         opened=search.opened,
         tolerance=tolerance,
     )
+
+
+def _score_words(scorer: Scorer, search: NextWordSearch, definition: WordDefinition) -> dict[str, float]:
+    """Return the probability of each word that was found, the largest first; NaN for a missing one.
+
+    Each is scored with the text behind it with which it was found, on which its value does not depend.
+    """
+    if not search.found:
+        return {}
+    examples = [found.example for found in search.found.values()]
+    table = scorer.score_continuations(search.context, examples, definition, unit="nats", separator="").to_pandas()
+    first = table[~table["text_id"].duplicated()].set_index("text_id")["surprisal"]
+    probabilities = {word: float(np.exp(-first[n])) for n, word in enumerate(search.found)}
+    return dict(sorted(probabilities.items(), key=lambda item: -item[1]))

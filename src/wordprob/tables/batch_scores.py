@@ -73,6 +73,8 @@ class BatchScores:
         Surprisals by further estimators, by the estimator's name.
     prefixes_opened
         In the search for every spelling of each word, where there was one.
+    pseudo_surprisal
+        That of each word under a masked model, which has no surprisals.
     """
 
     documents: Sequence[Document]
@@ -95,6 +97,7 @@ class BatchScores:
     statistics: Mapping[str, Floats] = field(default_factory=dict)
     estimates: Mapping[str, Floats] = field(default_factory=dict)
     prefixes_opened: Floats | None = None
+    pseudo_surprisal: Floats | None = None
 
     def __len__(self) -> int:
         """Return the number of words."""

@@ -11,8 +11,18 @@ import numpy as np
 
 from wordprob.errors import InputError, OptionError
 from wordprob.tables.predictors import predictor_names
-from wordprob.tables.schema import COLUMNS, EXTRAS, TEXT_COLUMNS, UNITS, estimate_columns, estimate_name
+from wordprob.tables.schema import (
+    COLUMNS,
+    EXTRAS,
+    TEXT_COLUMNS,
+    UNITS,
+    columns_of,
+    estimate_columns,
+    estimate_name,
+    summed_columns,
+)
 from wordprob.tables.stimulus_table import StimulusTable
+from wordprob.tables.word_level_columns import is_word_level_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +64,7 @@ def text_columns(words: pd.DataFrame, texts: pd.DataFrame, unit: str) -> pd.Data
     total = -texts["log_prob_words"].to_numpy(dtype=np.float64) / UNITS[unit]
     table = texts.drop(columns=list(NOT_ON_TEXT_ROWS))
     table.insert(0, "surprisal", total)
-    for position, name in enumerate(estimate_columns(words.columns), start=1):
+    for position, name in enumerate(summed_columns(words.columns), start=1):
         values = words[name].to_numpy(dtype=np.float64)
         sums = [values[span].sum() for span in words_of_texts]
         table.insert(position, name, np.where(no_words, np.nan, sums))
@@ -87,13 +97,19 @@ def expected_columns(
             extras = [*extras, *predictor_names(["surprisal", "surprisal_naive", *estimates])]
         n_words = ["n_words"] if stimuli.adds_up else []
         region = ["region"] if stimuli.layout.spans is not None else []
-        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *extras, *n_words, *region])
+        further = [column for name in extras for column in _names_of(name)]
+        return without_own_numbers(stimuli, [*COLUMNS, *estimates, *further, *n_words, *region])
     if extras:
         raise OptionError(
             f"{' and '.join(extras)} belong to words, and this table has a text on each row; use `per_word`."
         )
     of_texts = [name for name in TEXT_COLUMNS if name not in NOT_ON_TEXT_ROWS]
     return ["surprisal", "surprisal_naive", *estimates, *of_texts]
+
+
+def _names_of(extra: str) -> list[str]:
+    """Return the names of the columns that an extra stands for; a predictor's is its own."""
+    return [column.name for column in columns_of(extra)] or [extra]
 
 
 def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[str]:
@@ -206,7 +222,8 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
 
 
 def _is_result(name: str) -> bool:
-    return name in COLUMNS or name in TEXT_COLUMNS or name in EXTRAS or name.startswith(estimate_name(""))
+    known = name in COLUMNS or name in TEXT_COLUMNS or name in EXTRAS or is_word_level_column(name)
+    return known or name.startswith(estimate_name(""))
 
 
 def combine(frames: Mapping[str, pd.DataFrame], shape: str, prefix: str) -> pd.DataFrame:

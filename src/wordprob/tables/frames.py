@@ -9,7 +9,17 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, UNITS, WORD_COLUMNS, Column, estimate_name
+from wordprob.tables.schema import (
+    EXTRA_COLUMNS,
+    PSEUDO_SURPRISAL,
+    TEXT_COLUMNS,
+    UNITS,
+    WORD_COLUMNS,
+    Column,
+    columns_of,
+    estimate_name,
+)
+from wordprob.tables.word_level_columns import RANK_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +79,9 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     """Return the columns of a batch in their order, without ``text_id``."""
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
-    requested = [EXTRA_COLUMNS[name] for name in dict.fromkeys(extras)]
-    return [*standard, *estimates, *requested, note]
+    requested = [column for name in dict.fromkeys(extras) for column in columns_of(name)]
+    pseudo = [] if batch.pseudo_surprisal is None else [PSEUDO_SURPRISAL]
+    return [*standard, *pseudo, *estimates, *requested, note]
 
 
 def _estimate_column(estimator: str) -> Column:
@@ -112,7 +123,8 @@ def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int])
 
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
     """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
-    whole = [name for name, column in EXTRA_COLUMNS.items() if column.whole and name in words.columns]
+    known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
+    whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 
 

@@ -12,7 +12,7 @@ from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.layout import Layout
 from wordprob.tables.marks import Span
-from wordprob.tables.schema import estimate_columns
+from wordprob.tables.schema import summed_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ def add_up(words: pd.DataFrame, texts: list[str], regions: list[list[int]]) -> p
     table["word"] = [texts[text][start:end] for text, start, end in spans]
     table["end"] = ends
     table["after"] = words["after"].to_numpy()[last_words]
-    for name in ("n_tokens", "surprisal", *estimate_columns(words.columns)):
+    for name in ("n_tokens", "surprisal", *summed_columns(words.columns)):
         values = words[name].to_numpy()
         table[name] = [values[rows].sum() for rows in regions]
     table["note"] = _notes(words, regions)

@@ -23,6 +23,7 @@ from wordprob.tables.frames import build_frames, pick_texts, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
+from wordprob.tables.word_level_columns import is_word_level_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -368,8 +369,9 @@ def _read_words(path: Path, format: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     if format == "jsonl":
         return pd.read_json(path, lines=True, dtype={"word": str, "note": str}, convert_dates=False), {}
     # A word may be spelled NA or null, so only an empty cell in a column of numbers is a missing value.
-    numeric = {name: [""] for name in _numeric_columns()}
     separator = formats.SEPARATORS[format]
+    header = pd.read_csv(path, sep=separator, keep_default_na=False, nrows=0).columns
+    numeric = {name: [""] for name in [*_numeric_columns(), *filter(is_word_level_column, map(str, header))]}
     return pd.read_csv(path, sep=separator, keep_default_na=False, na_values=numeric, dtype={"word": str}), {}
 
 

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordprob.core.word_entropy import check_order
 from wordprob.errors import OptionError, did_you_mean
+from wordprob.tables.word_level_columns import WORD_LEVEL, WordLevel, is_word_level
 
 if TYPE_CHECKING:
     from wordprob.tables.batch_scores import BatchScores
@@ -84,6 +86,14 @@ WORD_COLUMNS: tuple[Column, ...] = (
     Column("note", "why a value is missing, or what to know about it", attrgetter("word_notes")),
 )
 """The columns that every table of words has, in their order. Further ones come before the last."""
+
+PSEUDO_SURPRISAL = Column(
+    "pseudo_surprisal",
+    "−log of the word's pseudo-likelihood, for masked models only",
+    attrgetter("pseudo_surprisal"),
+    in_units=True,
+)
+"""The column that takes the place of surprisals in tables of masked models, where those are missing."""
 
 EXTRA_COLUMNS: dict[str, Column] = {}
 """The further columns that can be requested, by name."""
@@ -169,6 +179,13 @@ ALL_SPELLINGS: dict[str, str] = {
 """The estimates that are made with ``spellings="all"``, and what each says."""
 
 
+SERVER_BOUNDS: dict[str, str] = {
+    "low": "the least that the word's surprisal can be, by what a server lists",
+    "high": "the most that the word's surprisal can be, by what a server lists",
+}
+"""The estimates that come with models on a server, and what each says."""
+
+
 def further_estimates(estimators: Collection[str], spellings: str) -> list[str]:
     """Return the names of the estimates that a table has besides the two that every table has."""
     return [*estimators, *(ALL_SPELLINGS if spellings == "all" else ())]
@@ -179,11 +196,40 @@ def estimate_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(estimate_name(""))]
 
 
+def columns_of(extra: str) -> list[Column]:
+    """Return the columns that the name of an extra stands for: mostly one.
+
+    >>> [column.name for column in columns_of("word_rank")]
+    ['word_rank_low', 'word_rank_high']
+    """
+    if extra in EXTRA_COLUMNS:
+        return [EXTRA_COLUMNS[extra]]
+    columns = WordLevel.of([extra]).columns()
+    return [
+        Column(name, facts.description, _statistics_of(name), facts.in_units, whole=facts.whole)
+        for name, facts in columns.items()
+    ]
+
+
+def _statistics_of(name: str) -> Callable[[BatchScores], Any]:
+    """Return the function that takes a statistic from a batch."""
+    return lambda batch: batch.statistics[name]
+
+
+def summed_columns(names: Iterable[str]) -> list[str]:
+    """Return those of a table's columns, besides ``surprisal``, that are added up over a region or a text."""
+    given = list(names)
+    return [*estimate_columns(given), *(name for name in given if name == PSEUDO_SURPRISAL.name)]
+
+
 def check_extras(names: Collection[str]) -> None:
     """Raise :class:`OptionError` unless all names are those of further columns."""
     for name in names:
-        if name not in EXTRA_COLUMNS:
-            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, EXTRA_COLUMNS)}")
+        if name not in EXTRA_COLUMNS and not is_word_level(name):
+            allowed = [*EXTRA_COLUMNS, *WORD_LEVEL]
+            raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, allowed)}")
+        for order in WordLevel.of([name]).orders.values():
+            check_order(order)
 
 
 def required_statistics(extras: Collection[str]) -> tuple[str, ...]:
@@ -195,7 +241,7 @@ def required_statistics(extras: Collection[str]) -> tuple[str, ...]:
     ('rank', 'entropy')
     """
     check_extras(extras)
-    statistics = [statistic for name in extras for statistic in EXTRA_COLUMNS[name].statistics]
+    statistics = [statistic for name in extras for column in columns_of(name) for statistic in column.statistics]
     return tuple(dict.fromkeys(statistics))
 
 

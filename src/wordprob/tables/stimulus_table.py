@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.core.arrays import Ints
-from wordprob.errors import counted
+from wordprob.errors import InputError, counted
 from wordprob.tables import regions
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
@@ -51,6 +51,8 @@ class StimulusTable:
         For a word on each row: say where the word starts and ends in its text.
     separator
         For a target after a context: what stands between them.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text.
     """
 
     sheet: Sheet
@@ -63,6 +65,24 @@ class StimulusTable:
     frequencies: str | None = None
     offsets: bool = False
     separator: str = " "
+    source_column: str | None = None
+
+    def sources(self) -> list[str] | None:
+        """Return the source of each text; ``None`` if there are none."""
+        if self.source_column is None:
+            return None
+        cells = self.sheet.cells(self.source_column)
+        found: list[str] = []
+        for rows in self.layout.rows:
+            values = {"" if is_missing(cells[row]) else str(cells[row]) for row in rows}
+            if len(values) > 1 or "" in values:
+                problem = "has no source" if values == {""} else "has several sources"
+                raise InputError(
+                    f"{self.sheet.place(rows[0])}: the text that begins here {problem} in '{self.source_column}'; each "
+                    "text needs one, the same on all of its rows."
+                )
+            found += values
+        return found
 
     @property
     def rows_are_words(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,15 +49,13 @@ class Forward:
     ----------
     network
         A transformers model with a language-modelling head.
-    applies_head
-        Whether the network's own head is applied. If so, "hidden states" are the logits.
 
     Attributes
     ----------
     network
         The network.
     trunk
-        The part of it that is run.
+        The part of it that is run: all of it, so that "hidden states" are logits, unless another part is set.
     run_whole_batch
         The function that runs batches of whole sequences: :meth:`run_trunk`, or a compiled version of it.
     masks_padding
@@ -68,9 +66,9 @@ class Forward:
         How many tokens a batch may have.
     """
 
-    def __init__(self, network: Any, *, applies_head: bool) -> None:
+    def __init__(self, network: Any) -> None:
         self.network = network
-        self.trunk: Any = network if applies_head else network.base_model
+        self.trunk: Any = network
         self.device: torch.device = network.device
         self.on_gpu = self.device.type == "cuda"
         self.run_whole_batch: Callable[..., Any] = self.run_trunk
@@ -155,13 +153,43 @@ class Forward:
             tensor = tensor.pin_memory()
         return tensor.to(self.device, non_blocking=True)
 
-    def attention(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Make the network ready to run; afterwards it is as the user had it, who may be training it.
+
+        It is in evaluation mode, computes no gradients, and keeps no states by itself.
+        """
+        import torch
+
+        training = [module for module in self.network.modules() if module.training]
+        configs = [config for config in _distinct_configs(self.network.config) if hasattr(config, "use_cache")]
+        uses_cache = [config.use_cache for config in configs]
+        for module in training:
+            module.training = False
+        for config in configs:
+            config.use_cache = False
+        try:
+            with torch.inference_mode(), self._attention():
+                yield
+        finally:
+            for module in training:
+                module.training = True
+            for config, before in zip(configs, uses_cache, strict=True):
+                config.use_cache = before
+
+    def _attention(self) -> AbstractContextManager[None]:
         """Exclude a kind of GPU attention that is prepared anew for every shape: batches come in all shapes."""
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         if not self.on_gpu:
             return nullcontext()
         return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
+
+def _distinct_configs(config: Any) -> list[Any]:
+    """Return a network's configuration, and that of its text part where it has one of its own."""
+    text = config.get_text_config(decoder=True)
+    return [config] if text is config else [config, text]
 
 
 def run_within_memory(
@@ -217,8 +245,9 @@ def initial_batch_tokens(network: Any) -> int:
     if network.device.type != "cuda":
         return CPU_BATCH_TOKENS
     free_bytes, _ = torch.cuda.mem_get_info(network.device)
-    hidden_size = int(getattr(network.config, "hidden_size", 4096))
-    inner_size = int(getattr(network.config, "intermediate_size", None) or 4 * hidden_size)
+    config = network.config.get_text_config(decoder=True)
+    hidden_size = int(getattr(config, "hidden_size", None) or 4096)
+    inner_size = int(getattr(config, "intermediate_size", None) or 4 * hidden_size)
     number_bytes = torch.finfo(network.dtype).bits // 8
     # Measured: about twice as much as these intermediate results of one layer.
     token_bytes = 2 * number_bytes * (8 * hidden_size + 3 * inner_size)

@@ -102,6 +102,8 @@ class Head:
         rows_of_request = np.array([len(request.ids) - request.first for request in requests])
         offsets = cumulative_offsets(rows_of_request)
         next_ids = _next_ids(requests, offsets)
+        if self._wants_distributions_only(requests, offsets):
+            return PendingScores(indices, requests, offsets, self._distributions(states, next_ids))
         target, mass, normaliser = scorer(states, self._forward.to_device(next_ids))
         results = {"target": target, "mass": mass, "normaliser": normaliser}
         gather_rows = _rows_of(requests, offsets, lambda request: request.gather)
@@ -114,6 +116,29 @@ class Head:
             rows = _rows_of(requests, offsets, _statistics_rows)
             results |= self._statistics(names, states, rows, next_ids, target + normaliser, normaliser)
         return PendingScores(indices, requests, offsets, results)
+
+    def _wants_distributions_only(self, requests: Sequence[Request], offsets: Ints) -> bool:
+        """Return True if whole distributions are wanted at every row, and the masses of no atoms."""
+        wanted = all(request.statistics == ("log_probs",) for request in requests)
+        n_rows = sum(len(request.statistics_rows) for request in requests)
+        has_one_atom = self._latest is not None and len(self._latest[0].labels) == 1
+        return wanted and has_one_atom and n_rows == offsets[-1]
+
+    def _distributions(self, states: torch.Tensor, next_ids: Ints) -> dict[str, torch.Tensor]:
+        """Return what :meth:`launch` needs where all logits are wanted, which are then computed once."""
+        import torch
+
+        parts = []
+        normalisers = []
+        step = max(1, reference.MAX_LOGITS // self.vocab_size)
+        for low in range(0, len(states), step):
+            logits = self.logits(states[low : low + step])
+            normalisers.append(logits.logsumexp(dim=1))
+            parts.append(logits - normalisers[-1][:, None])
+        log_probs = torch.cat(parts)
+        target = log_probs.gather(1, self._forward.to_device(next_ids)[:, None])[:, 0]
+        mass = torch.zeros((len(states), 1), device=states.device)  # all tokens are one atom
+        return {"target": target, "mass": mass, "normaliser": torch.cat(normalisers), "log_probs": log_probs}
 
     def _gather(
         self, states: torch.Tensor, normaliser: torch.Tensor, rows: Ints, lists: Ints, id_lists: Sequence[Ints]
@@ -210,6 +235,8 @@ class Head:
                     values = -(log_probs.exp() * log_probs.clamp(min=-1e9)).sum(-1)
                 elif name == "rank":
                     values = 1 + (logits > target_logits[chosen, None] + RANK_TOLERANCE).sum(-1)
+                elif name == "log_probs":
+                    values = log_probs
                 else:  # any other one has no fast twin in torch
                     values = torch.from_numpy(STATISTICS[name](_to_numpy(log_probs), next_ids[some]))
                 parts[name].append(values)

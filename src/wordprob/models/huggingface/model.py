@@ -51,6 +51,8 @@ class HFModel:
         Where it came from.
     compile
         Compile the part that runs whole sequences.
+    may_change
+        Whether the user has the network in hand, and may change it between calls.
 
     Attributes
     ----------
@@ -67,20 +69,36 @@ class HFModel:
     """
 
     def __init__(
-        self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str], *, compile: bool = False
+        self,
+        network: Any,
+        tokenizer: HFTokenizer,
+        metadata: Mapping[str, str],
+        *,
+        compile: bool = False,
+        may_change: bool = False,
     ) -> None:
         threads.torch_is_used()
-        self.network = network.eval()
-        self.network.config.use_cache = False
+        self.network = network
         self.tokenizer = tokenizer
         self.metadata = dict(metadata)
+        self.compiled = compile
+        self.may_change = may_change
         self.max_tokens: int | None = context_length(network.config)
-        linear = network.get_output_embeddings()
-        self.vocab_size = int(network.config.vocab_size if linear is None else linear.weight.shape[0])
+        self._lock = threading.Lock()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Run the self-checks, and choose how to run the network by what they find."""
+        self._last_layer = self._describe_last_layer()
+        self.forward = Forward(self.network)
+        self.vocab_size = self_checks.require_causal_logits(self.forward, self._name)
         self._check_vocabulary()
-        plain = self_checks.head_is_plain(network, linear)
-        self.forward = Forward(network, applies_head=not plain)
-        self.head = Head(self.forward, linear if plain else None, self.vocab_size)
+        linear = self.network.get_output_embeddings()
+        if self_checks.head_is_plain(self.forward, linear):
+            self.forward.trunk = self.network.base_model
+        else:
+            linear = None
+        self.head = Head(self.forward, linear, self.vocab_size)
         self._check_logits()
         self.forward.masks_padding = not self_checks.padding_is_unseen(self.forward)
         self.prefix_cache = PrefixCache(self.forward)
@@ -88,12 +106,28 @@ class HFModel:
         self.prefix_cache.shares_beginnings = self.prefix_cache.usable and self_checks.trees_are_correct(
             self.prefix_cache, self.forward
         )
-        self.compiled = compile
-        if compile:
+        if self.compiled:
             self.forward.run_whole_batch = self_checks.compiled_trunk(self.forward)
         if self.forward.on_gpu:
             self.forward.varlen = self_checks.checked_varlen_attention(self.forward)
-        self._lock = threading.Lock()
+
+    def _describe_last_layer(self) -> tuple[int, ...]:
+        """Return what changes when the user trains or replaces the head, or hooks into it or the network."""
+        head = self.network.get_output_embeddings()
+        weight = getattr(head, "weight", None)
+        identity = [id(head), id(weight)]
+        if weight is not None and not weight.is_inference():
+            identity.append(weight._version)
+        for module in (self.network, head):
+            identity += getattr(module, "_forward_hooks", {})
+            identity += getattr(module, "_forward_pre_hooks", {})
+        return tuple(identity)
+
+    def _follow_changes(self) -> None:
+        """Run the self-checks again if the user has changed the last layer, which a shortcut may leave out."""
+        with self._lock:
+            if self._describe_last_layer() != self._last_layer:
+                self._set_up()
 
     @property
     def batch_tokens(self) -> int:
@@ -106,6 +140,21 @@ class HFModel:
         return self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
 
     @property
+    def weight_bytes(self) -> int:
+        """The memory that the network's parameters and buffers take."""
+        return int(self.network.get_memory_footprint())
+
+    @property
+    def shortcuts(self) -> dict[str, str]:
+        """What the self-checks decided: how the network is run."""
+        return {
+            "head": "the network's own logits" if self.head.linear is None else "applied to the last hidden states",
+            "padding": "masked" if self.forward.masks_padding else "not masked: the network does not see it",
+            "shared contexts": "run once" if self.prefix_cache.usable else "run again for each continuation",
+            "several texts in a row": "padded" if self.forward.varlen is None else "run without padding",
+        }
+
+    @property
     def head_weight(self) -> torch.Tensor:
         """The weights of the network's language-modelling head, ``[V, H]``."""
         weight: torch.Tensor = self.network.get_output_embeddings().weight
@@ -116,6 +165,7 @@ class HFModel:
 
         On a GPU the first batches are under way when this returns. Several threads may call it at the same time.
         """
+        self._follow_changes()
         return self._read_ahead(self._launch_in_full(range(len(requests)), requests, atoms))
 
     def open(
@@ -126,6 +176,7 @@ class HFModel:
         With ``states``, contexts are kept there for later calls, and so are requests without a context. A request that
         alone has its context, or that the network cannot go on with from the states of a context, is run in full.
         """
+        self._follow_changes()
         return self._read_ahead(self._launch_shared(requests, atoms, states))
 
     def _launch_in_full(
@@ -167,15 +218,13 @@ class HFModel:
             raise self._not_finite(error.ids) from error
 
     def _one_thread_at_a_time(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Take each step without gradients and while no other thread takes one.
+        """Take each step while the network is ready and no other thread takes one.
 
-        The lock and torch's inference mode are released between steps, while the caller has the result.
+        The lock is released between steps, and the network is as it was, while the caller has the result.
         """
-        import torch
-
         end: Any = object()
         while True:
-            with self._lock, torch.inference_mode(), self.forward.attention():
+            with self._lock, self.forward.ready():
                 step = next(steps, end)
             if step is end:
                 return
@@ -208,7 +257,7 @@ class HFModel:
         ids = ids[: self.max_tokens]
         if not len(ids):
             return
-        with torch.inference_mode(), self.forward.attention():
+        with self.forward.ready():
             normalisers = self.head.logits(self.forward.run_requests([Request(ids)])).logsumexp(dim=-1)
         wrong = torch.nonzero(~torch.isfinite(normalisers))
         if len(wrong):
@@ -236,7 +285,8 @@ def _first_damaged_tensor(network: Any) -> str:
     import torch
 
     for name, values in network.state_dict().items():
-        if values.is_floating_point() and not torch.isfinite(values).all():
+        is_plain = type(values) is torch.Tensor and not values.is_meta and values.is_floating_point()
+        if is_plain and not torch.isfinite(values).all():
             return str(name)
     return ""
 
@@ -252,8 +302,9 @@ def _scores(in_flight: deque[PendingScores], launches: Iterator[PendingScores]) 
 
 def context_length(config: Any) -> int:
     """Return how many tokens a network takes at a time."""
+    text_config = config.get_text_config(decoder=True)
     for name in CONTEXT_LENGTH_OPTIONS:
-        length = getattr(config, name, None)
+        length = getattr(text_config, name, None)
         if isinstance(length, int) and length > 0:
             return length
     return UNDECLARED_MAX_TOKENS

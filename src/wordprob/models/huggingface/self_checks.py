@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.errors import ModelError
+from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.tokenizer import first_line
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
@@ -25,29 +25,95 @@ if TYPE_CHECKING:
 
 LONG_ROW = [3, 4, 5, 6, 7]
 SHORT_ROW = [3, 4, 7]
-UNSUPPORTED = (AttributeError, IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+UNSUPPORTED = (
+    AssertionError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What networks raise that do not support a shortcut."""
-MAX_STATE_DIFFERENCE = 0.05
-"""How far states may be apart, as a share of their norm: rounding in bfloat16 stays below it, a wrong mask does not."""
-MAX_LOG_PROB_DIFFERENCE = 0.01
+MAX_STATE_DIFFERENCE = 1e-3
+MAX_STATE_DIFFERENCE_IN_HALF_PRECISION = 0.05
+"""How far states may be apart, as a share of their norm: rounding stays below it, a wrong mask does not."""
+MAX_LOOK_AHEAD_DIFFERENCE = 1e-4
+MAX_LOOK_AHEAD_DIFFERENCE_IN_HALF_PRECISION = 0.005
+"""How far logits before a token may be apart when that token is another one, as a share of their norm."""
+MAX_LOG_PROB_DIFFERENCE = 1e-3
+MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION = 0.01
 """How far log-probabilities may be apart, absolutely plus relatively."""
 HEAD_FACTOR = 100
 """What the head's output is multiplied with, so that a cap or a scale after it shows."""
 
 
-def states_agree(states: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Return True if two computations of the same states differ by rounding only."""
-    difference = (states.float() - expected.float()).norm()
-    return bool(difference <= MAX_STATE_DIFFERENCE * expected.float().norm())
-
-
-def head_is_plain(network: Any, head: Any) -> bool:
-    """Return True if the logits are the head applied to the last hidden state, and nothing else."""
+def is_full_precision(dtype: torch.dtype) -> bool:
+    """Return True for numbers of 32 bits or more, whose rounding is far below any mistake."""
     import torch
 
-    if not isinstance(head, torch.nn.Linear):
+    return dtype in (torch.float32, torch.float64)
+
+
+def states_agree(states: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return True if two computations of the same states differ by rounding only."""
+    full = is_full_precision(expected.dtype)
+    most = MAX_STATE_DIFFERENCE if full else MAX_STATE_DIFFERENCE_IN_HALF_PRECISION
+    return relative_difference(states, expected) <= most
+
+
+def relative_difference(states: torch.Tensor, expected: torch.Tensor) -> float:
+    """Return how far states are apart, as a share of the norm of those that are expected."""
+    difference = (states.float() - expected.float()).norm()
+    return float(difference / expected.float().norm())
+
+
+def require_causal_logits(forward: Forward, name: str) -> int:
+    """Raise, unless a network returns logits for every token, which do not depend on later ones.
+
+    Returns how many logits there are for a token. The network is to be run with its own head.
+    """
+    import torch
+
+    kind = type(forward.network).__name__
+    changed = [*LONG_ROW[:-1], SHORT_ROW[0]]
+    ids = torch.tensor([LONG_ROW, changed], device=forward.device)
+    try:
+        with forward.ready():
+            logits = getattr(forward.network(input_ids=ids), "logits", None)
+    except Exception as error:  # a network that needs other inputs, or does not fit its configuration, raises anything
+        raise ModelError(f"{name} ({kind}) could not be run on a few tokens: {first_line(error)}") from error
+    if logits is None or logits.shape[:2] != ids.shape:
+        raise UnsupportedError(
+            f"{name} ({kind}) does not return logits for every token: it has no language-model head. Load it with "
+            "transformers.AutoModelForCausalLM."
+        )
+    # Logits that are no numbers are found later, with the reason.
+    is_finite = bool(torch.isfinite(logits).all())
+    full = is_full_precision(forward.network.dtype)
+    most = MAX_LOOK_AHEAD_DIFFERENCE if full else MAX_LOOK_AHEAD_DIFFERENCE_IN_HALF_PRECISION
+    if is_finite and relative_difference(logits[0, :-1], logits[1, :-1]) > most:
+        raise UnsupportedError(
+            f"{name} ({kind}) is not causal: what it returns for a token depends on the tokens after it. Models "
+            "such as BERT need is_decoder=True in their configuration, and weights that were trained in that way."
+        )
+    return int(logits.shape[2])
+
+
+def head_is_plain(forward: Forward, head: Any) -> bool:
+    """Return True if the logits are the head's weights times the last hidden state, and nothing else.
+
+    Something else may be a cap or a scale, an adapter, weights in fewer bits, a hook, or weights that are elsewhere.
+    """
+    import torch
+
+    network = forward.network
+    if not isinstance(head, torch.nn.Linear) or type(head.weight.data) is not torch.Tensor:
         return False
-    ids = torch.tensor([LONG_ROW], device=network.device)
+    if not head.weight.is_floating_point() or head.weight.device != forward.device:
+        return False
+    ids = torch.tensor([LONG_ROW], device=forward.device)
     seen: list[torch.Tensor] = []
 
     def enlarge(_: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
@@ -56,17 +122,18 @@ def head_is_plain(network: Any, head: Any) -> bool:
 
     hook = head.register_forward_hook(enlarge)
     try:
-        with torch.inference_mode():
+        with forward.ready():
             logits = network(input_ids=ids).logits
             hidden = network.base_model(input_ids=ids)[0]
-    except (RuntimeError, TypeError, ValueError):
+            product = torch.nn.functional.linear(hidden, head.weight, head.bias) * HEAD_FACTOR
+    except UNSUPPORTED:
         return False
     finally:
         hook.remove()
-    if len(seen) != 2:
+    if len(seen) != 2 or hidden.device != head.weight.device:
         return False
     head_input, head_output = seen
-    return _equal(head_input, hidden) and _equal(head_output, logits)
+    return _equal(head_input, hidden) and _equal(head_output, logits) and _equal(product, logits)
 
 
 def _equal(values: torch.Tensor, others: torch.Tensor) -> bool:
@@ -77,13 +144,11 @@ def _equal(values: torch.Tensor, others: torch.Tensor) -> bool:
 
 def padding_is_unseen(forward: Forward) -> bool:
     """Return True if what comes after a text changes nothing in it, as in every causal network."""
-    import torch
-
     masked = forward.masks_padding
     forward.masks_padding = True
     ids, mask = forward.pad([LONG_ROW, SHORT_ROW])
     forward.masks_padding = masked
-    with torch.inference_mode():
+    with forward.ready():
         try:
             plain = forward.run_trunk(input_ids=ids)[0]
             told = forward.run_trunk(input_ids=ids, attention_mask=mask)[0]
@@ -99,7 +164,7 @@ def checked_varlen_attention(forward: Forward) -> VarlenAttention | None:
 
     rows = [np.array(row) for row in (LONG_ROW, SHORT_ROW, [5, 3, 4, 7])]
     ids, mask = forward.pad(rows)
-    with torch.inference_mode(), forward.attention():
+    with forward.ready():
         try:
             varlen = VarlenAttention(forward.network)
             states = forward.run_unpadded(varlen, rows)
@@ -118,7 +183,7 @@ def compiled_trunk(forward: Forward) -> Callable[..., Any]:
     compiled: Callable[..., Any] = torch.compile(forward.trunk.forward, dynamic=True)
     ids, mask = forward.pad([LONG_ROW, SHORT_ROW])
     try:
-        with torch.inference_mode(), forward.attention():
+        with forward.ready():
             states = compiled(input_ids=ids, attention_mask=mask)[0]
             expected = forward.run_trunk(input_ids=ids, attention_mask=mask)[0]
     except Exception as error:  # a compiler may raise anything
@@ -133,13 +198,11 @@ def compiled_trunk(forward: Forward) -> Callable[..., Any]:
 
 def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     """Return True if sequences that are run as a tree have the states that they have alone."""
-    import torch
-
     sequences = [np.array(row) for row in ([3, 4, 5, 6, 7, 3], [3, 4, 5, 6, 3], [3, 4, 5, 6, 3, 5, 7], [7, 3])]
     before = cache.shares_beginnings, cache.contexts_run, cache.tokens_run
     cache.shares_beginnings = True
     try:
-        with torch.inference_mode(), forward.attention():
+        with forward.ready():
             found = [sequence for batch in cache.run_sequences(sequences) for sequence in batch]
             alone = [forward.run_requests([Request(sequences[sequence.number])]) for sequence in found]
     except UNSUPPORTED:
@@ -157,21 +220,24 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
     requests = [
         Request(np.array([3, 4, 7]), first=2),
         Request(np.array([3, 4, 5, 7, 6]), first=3),
+        Request(np.array([3, 4, 5, 7, 6, 3, 5, 4, 7, 3]), first=3),
         Request(np.array([5, 3, 4]), first=2),
     ]
+    full = is_full_precision(forward.network.dtype)
+    most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
     before = cache.usable, cache.contexts_run, cache.tokens_run
     cache.usable = True
     if not all(cache.fits(request) for request in requests):
         cache.usable, cache.contexts_run, cache.tokens_run = before
         return False
     try:
-        with torch.inference_mode(), forward.attention():
+        with forward.ready():
             groups = cache.split(requests, PrefixStates())
             for indices, states in cache.run_shared(requests, groups.shared, None):
                 whole = [requests[index] for index in indices]
                 expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
                 resumed = torch.log_softmax(head.logits(states), dim=-1)
-                if not torch.allclose(resumed, expected, MAX_LOG_PROB_DIFFERENCE, MAX_LOG_PROB_DIFFERENCE):
+                if not torch.allclose(resumed, expected, most, most):
                     return False
     except UNSUPPORTED:
         return False

@@ -47,6 +47,8 @@ class HFTokenizer:
         Further ids that end a document (from the model's configuration).
     message
         The message of a chat that texts are, if they are one.
+    start_ids
+        What the model sees before every text, where its configuration says that.
 
     Attributes
     ----------
@@ -66,6 +68,7 @@ class HFTokenizer:
         bos: str | int | None = None,
         ends: Iterable[int] = (),
         message: Message | None = None,
+        start_ids: Sequence[int] = (),
     ) -> None:
         self.transformers_tokenizer = tokenizer
         self.backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
@@ -73,7 +76,14 @@ class HFTokenizer:
         self.chat: ChatFrame | None = None
         if message is not None:
             self.chat = chat_frame(tokenizer, message, self._control)
-        start, opening = (self._start_id(bos), ()) if self.chat is None else (self.chat.before[0], self.chat.before[1:])
+        start: int | None
+        opening: Sequence[int] = ()
+        if self.chat is not None:
+            start, opening = self.chat.before[0], self.chat.before[1:]
+        elif start_ids and bos is None:
+            start, opening = start_ids[0], start_ids[1:]
+        else:
+            start = self._start_id(bos)
         if self.backend is not None:
             self.backend.no_truncation()
             self.backend.no_padding()
@@ -90,7 +100,7 @@ class HFTokenizer:
             start=start,
             ends=[i for i in dict.fromkeys(end_ids) if i < len(tokenizer)],
             unknown=None if unknown in end_ids else unknown,
-            opening=opening,
+            opening=tuple(opening),
         )
         if not any(self.vocabulary.pieces):
             raise ModelError("the tokeniser has no tokens that stand for text.")
@@ -194,8 +204,12 @@ def read_tokenizer(
     *,
     trust_remote_code: bool = False,
     message: Message | None = None,
+    start_ids: Callable[[Any], Sequence[int]] | None = None,
 ) -> HFTokenizer:
-    """Load a tokenizer from a hub id or a directory."""
+    """Load a tokenizer from a hub id or a directory.
+
+    ``start_ids`` returns, for the transformers tokenizer, what the model sees before every text.
+    """
     from transformers import AutoTokenizer
 
     exclude_imports_from_garbage_collection()
@@ -205,7 +219,7 @@ def read_tokenizer(
         )
     except Exception as error:
         raise ModelError(f"no tokeniser could be loaded from {source}: {first_line(error)}") from error
-    return HFTokenizer(tokenizer, bos, ends, message)
+    return HFTokenizer(tokenizer, bos, ends, message, () if start_ids is None else start_ids(tokenizer))
 
 
 def message_of(options: ModelOptions) -> Message | None:

@@ -22,17 +22,24 @@ COMPUTED_BUFFER = regex.compile(
 SOURCE_ADVICE = "Do config.json and the weights belong to the same model, and is the download complete?"
 
 
-def read_weights(source: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
+OTHER_HEADS = regex.compile(r"(?:^|\.)(?:pooler|seq_relationship|nsp|sop_classifier|discriminator_predictions)\.")
+"""Heads for other tasks, which masked models were trained with too and which scoring does not need."""
+
+
+def read_weights(source: Any, kind: str = "CausalLM", **options: Any) -> tuple[Any, dict[str, Any]]:
     """Return the transformers model of a hub id or a directory, and the report for :func:`check_weights`.
 
-    The options are those of ``from_pretrained``.
+    ``kind`` is that of the model, as the classes of transformers have it in their names; the options are those of
+    ``from_pretrained``.
     """
-    from transformers import AutoModelForCausalLM
+    import transformers
 
     # A tensor of another shape is an error either way; asked in this way, transformers says which one it is.
-    network, report = AutoModelForCausalLM.from_pretrained(
+    network, report = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
         source, output_loading_info=True, ignore_mismatched_sizes=True, **options
     )
+    if kind == "MaskedLM":
+        report["unexpected_keys"] = [key for key in report["unexpected_keys"] if not OTHER_HEADS.search(key)]
     return network, report
 
 

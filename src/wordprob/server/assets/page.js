@@ -23,8 +23,8 @@ function requestFromForm() {
   };
 }
 
-async function post(request, signal) {
-  const response = await fetch("/api/score", {
+async function post(request, signal, route = "/api/score") {
+  const response = await fetch(route, {
     method: "POST",
     signal,
     headers: { "Content-Type": "application/json" },
@@ -41,6 +41,7 @@ async function score(event) {
   const controller = (running = new AbortController());
   const request = requestFromForm();
   showStatus("Scoring…");
+  byId("next").hidden = true;
   byId("result").ariaBusy = "true";
   try {
     const answer = await (await post(request, controller.signal)).json();
@@ -78,6 +79,79 @@ function payload(answer, request) {
   columns.text = column("text_id").map((id) => (single ? "" : String(id)));
   const sources = Object.fromEntries(request.texts.map((text, n) => [single ? "" : request.ids[n], text]));
   return { unit: answer.unit, metadata: answer.metadata, columns, sources, scale: SCALES[answer.unit] };
+}
+
+// The number of the word that comes after a click between words; as many as there are words after the last one.
+function wordAfter(words, event) {
+  const isBefore = (span) => {
+    const box = span.getBoundingClientRect();
+    if (box.bottom <= event.clientY) return true;
+    if (box.top > event.clientY) return false;
+    const rightToLeft = getComputedStyle(span.parentNode).direction === "rtl";
+    return rightToLeft ? box.left >= event.clientX : box.right <= event.clientX;
+  };
+  const drawn = words.spans.filter(Boolean);
+  const next = drawn.find((span) => !isBefore(span));
+  return next ? next.wordIndex : drawn[drawn.length - 1].wordIndex + 1;
+}
+
+// What stands before word n, with the words that could have come there.
+async function showNext(words, n) {
+  const { ids, texts, model, unit, words: rule } = scoredRequest;
+  const text = texts[ids === null ? 0 : ids.indexOf(words.text.id)];
+  const end = n > 0 ? view.data.columns.end[words.text.rows[n - 1]] : 0;
+  const context = Array.from(text).slice(0, end).join("");
+  const box = byId("next");
+  box.hidden = false;
+  if (rule.startsWith("regex:")) {
+    box.replaceChildren("What could have come cannot be listed for words that a pattern finds.");
+    return;
+  }
+  box.replaceChildren("Searching…");
+  try {
+    const answer = await (await post({ context, model, unit, words: rule }, undefined, "/api/next")).json();
+    drawNext(box, answer);
+  } catch (error) {
+    box.hidden = true;
+    showProblem(error instanceof TypeError ? NO_ANSWER : error.message);
+  }
+}
+
+function drawNext(box, answer) {
+  const { h } = wordprob;
+  const names = { end: "the end of the text", rest: "everything else" };
+  const row = ({ kind, word, probability, surprisal, certain }) =>
+    h(
+      "tr",
+      { class: kind },
+      h("th", { scope: "row", dir: "auto" }, names[kind] ?? word, certain ? "" : " ?"),
+      h("td", {}, probability.toFixed(4)),
+      h("td", {}, surprisal === null ? "" : surprisal.toFixed(2)),
+    );
+  const shown = Array.from(answer.context).slice(-60).join("");
+  const heading = answer.context ? `What could come after “${shown}”` : "What could come first";
+  box.replaceChildren(
+    h("h2", { dir: "auto" }, heading),
+    h("button", { type: "button", class: "quiet", onclick: () => (box.hidden = true) }, "Close"),
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ["word", "probability", answer.unit].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, answer.rows.map(row)),
+    ),
+  );
+}
+
+// A click between two words of a text that is shown.
+function clickBetween(event) {
+  const words = view?.shown.find((candidate) => candidate.box.contains(event.target));
+  if (words && event.target.wordIndex === undefined) showNext(words, wordAfter(words, event));
+}
+
+// The same without a mouse: n, when a word is chosen.
+function keyBetween(event) {
+  const words = view?.shown.find((candidate) => candidate.box.contains(event.target));
+  if (event.key === "n" && words && words.current >= 0) showNext(words, words.current);
 }
 
 async function download(format) {
@@ -143,6 +217,8 @@ async function start() {
 }
 
 byId("ask").addEventListener("submit", score);
+byId("result").addEventListener("click", clickBetween);
+byId("result").addEventListener("keydown", keyBetween);
 byId("file").addEventListener("change", openFile);
 byId("ask").addEventListener("input", updateForm);
 byId("ask").addEventListener("keydown", (event) => {

@@ -1,0 +1,171 @@
+"""What the search for next words needs to know about the tokens of a vocabulary, worked out once for all contexts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.characters import INFORMATION_SEPARATORS
+from wordprob.core.token_index import TokenIndex
+from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.words import WordDefinition
+
+
+class NextTokens:
+    """The tokens that write text, by what they begin with.
+
+    Parameters
+    ----------
+    vocabulary
+        The tokenizer's vocabulary.
+    vocab_size
+        Number of ids that the model's distributions have.
+    definition
+        What a word is. Tokens that begin with characters that it does not tell apart are of one *kind*.
+
+    Attributes
+    ----------
+    examples
+        For each kind of token, a character that such tokens begin with.
+    kinds
+        The kind of each id. Two further numbers follow after those of ``examples``: :attr:`cut_off_kind` for tokens
+        that begin with a part of a character, and :attr:`no_text_kind` for those that write nothing.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, vocab_size: int, definition: WordDefinition) -> None:
+        self.vocabulary = vocabulary
+        self.vocab_size = vocab_size
+        self._definition = definition
+        self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
+        ends = set(vocabulary.ends)
+        pieces = vocabulary.token_bytes[:vocab_size]
+        self.text_tokens: Ints = np.array([i for i, piece in enumerate(pieces) if piece and i not in ends], np.int64)
+        self.examples: list[str] = []
+        number_of_label: dict[str, int] = {}
+        beginnings = [_first_character(pieces[token]) for token in self.text_tokens.tolist()]
+        numbers = []
+        for character in beginnings:
+            if not character:
+                numbers.append(-2)
+                continue
+            label = definition.label(character)
+            if label not in number_of_label and character not in INFORMATION_SEPARATORS:
+                number_of_label[label] = len(self.examples)
+                self.examples.append(character)
+            numbers.append(number_of_label.get(label, -2))
+        kinds = np.full(vocab_size, -1, dtype=np.int64)
+        kinds[self.text_tokens] = numbers
+        self.cut_off_kind = len(self.examples)
+        self.no_text_kind = len(self.examples) + 1
+        self.kinds: Ints = np.where(kinds == -2, self.cut_off_kind, np.where(kinds == -1, self.no_text_kind, kinds))
+
+    @property
+    def n_kinds(self) -> int:
+        """How many kinds there are, the two without an example included."""
+        return len(self.examples) + 2
+
+    @cached_property
+    def one_atom(self) -> Atoms:
+        """All ids as one atom: for requests that want the whole distribution."""
+        return Atoms(("all",), np.zeros(self.vocab_size, dtype=np.int64))
+
+    @cached_property
+    def without_text(self) -> Ints:
+        """Control tokens that do not end a text, and ids that the tokenizer does not know."""
+        written = np.zeros(self.vocab_size, dtype=bool)
+        written[self.text_tokens] = True
+        written[self.ends] = True
+        return np.flatnonzero(~written)
+
+    @cached_property
+    def tokens_of_kind(self) -> list[Ints]:
+        """The tokens of each kind."""
+        return [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
+
+    @cached_property
+    def first_tokens(self) -> Ints:
+        """Tokens with which a text begins that does not begin with white space, and those that end it."""
+        marked = self.vocabulary.first_word_marked
+        chosen = self.ends.tolist()
+        for token in self.text_tokens.tolist():
+            piece = self.vocabulary.token_bytes[token]
+            text = piece[1 if marked else 0 :].decode("utf-8", "ignore")
+            if text and not text[0].isspace() and (not marked or piece.startswith(b" ")):
+                chosen.append(token)
+        return np.array(chosen, dtype=np.int64)
+
+    # --- tokens by their bytes ---
+
+    @cached_property
+    def _index(self) -> TokenIndex:
+        return TokenIndex(self.vocabulary, self.vocab_size)
+
+    @cached_property
+    def _all_sorted(self) -> SortedTokens:
+        return SortedTokens(self.vocabulary, self.text_tokens.tolist())
+
+    @cached_property
+    def _crossing_sorted(self) -> SortedTokens:
+        """The tokens inside of which a word may end."""
+        cut_off = set(self.tokens_of_kind[self.cut_off_kind].tolist())
+        crossing = []
+        for token in self.text_tokens.tolist():
+            text = self.vocabulary.token_bytes[token].decode("utf-8", "replace")
+            if token in cut_off or any(True for _ in self._definition.possible_boundaries(text)):
+                crossing.append(token)
+        return SortedTokens(self.vocabulary, crossing)
+
+    def fitting(self, ahead: bytes) -> list[int]:
+        """Return the tokens that do not contradict the bytes ahead: each begins with the other, one way or the other.
+
+        If nothing is ahead, every token fits.
+        """
+        shorter = [token for token, size in self._index.matches(ahead) if size < len(ahead)]
+        return shorter + self._all_sorted.beginning_with(ahead)
+
+    def completing(self, ahead: bytes) -> list[int]:
+        """Return the tokens with which a word may go on, or be completed, that has these bytes still ahead."""
+        parts = [token for token, _ in self._index.matches(ahead)]
+        return parts + [token for token in self._crossing_sorted.beginning_with(ahead) if token not in parts]
+
+    @cached_property
+    def longest_chain(self) -> int:
+        """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
+        longest = 0
+        chain: list[bytes] = []
+        for piece in self._all_sorted.pieces:
+            while chain and not piece.startswith(chain[-1]):
+                chain.pop()
+            chain.append(piece)
+            longest = max(longest, len(chain))
+        return longest
+
+
+class SortedTokens:
+    """Some tokens in the order of their bytes."""
+
+    def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
+        self._tokens = sorted(tokens, key=lambda token: vocabulary.token_bytes[token])
+        self.pieces = [vocabulary.token_bytes[token] for token in self._tokens]
+
+    def beginning_with(self, data: bytes) -> list[int]:
+        """Return the tokens whose bytes begin with some bytes."""
+        if not data:
+            return list(self._tokens)
+        return self._tokens[bisect_left(self.pieces, data) : bisect_left(self.pieces, _after_all(data))]
+
+
+def _first_character(piece: bytes) -> str:
+    """Return the first character of a token; nothing if it is cut off."""
+    text = piece[:4].decode("utf-8", "ignore")
+    return text[0] if text and piece.startswith(text[0].encode()) else ""
+
+
+def _after_all(data: bytes) -> bytes:
+    """Return bytes that sort after everything that begins with some bytes, and before everything else after those."""
+    stripped = data.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\xff" * (len(data) + 1)

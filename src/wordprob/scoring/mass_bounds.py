@@ -1,0 +1,79 @@
+"""Bounds on the boundary masses, for models that list only their most probable tokens.
+
+What such a model lists is certain, and what it does not list is bounded. So every log B̃ lies in an interval, and with
+it the surprisal of every word; that of its tokens is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wordprob.core.arrays import Floats
+from wordprob.core.equation import effective_boundaries
+from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.requests import Answer, TailScores
+
+
+@dataclass
+class MassBounds:
+    """The least and the most that masses along a batch can be, in natural logarithms.
+
+    Attributes
+    ----------
+    boundaries
+        ``[2, W + D]``: log B at every boundary, and log B̃ once other spellings are added.
+    leaving
+        ``[2, branches]``: log p of leaving the text; with its tail, once that is known.
+    after_leaving
+        ``[2, branches]``: log B at its end.
+    """
+
+    boundaries: Floats
+    leaving: Floats
+    after_leaving: Floats
+
+    @classmethod
+    def empty(cls, prepared: PreparedBatch) -> MassBounds:
+        """Make room for what a batch needs."""
+        n_boundaries = prepared.alignment.n_words + prepared.alignment.n_texts
+        n_branches = len(prepared.branches)
+        return cls(np.full((2, n_boundaries), np.nan), np.zeros((2, n_branches)), np.zeros((2, n_branches)))
+
+    def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+        """Take what answers about windows leave open."""
+        for window, scores in answers:
+            unlisted = scores.unlisted
+            if unlisted is None:
+                continue
+            for boundary in range(window.boundaries.start, window.boundaries.stop):
+                row = int(prepared.alignment.boundary_rows[boundary]) - window.first_row
+                number = int(prepared.boundary_sets[boundary])
+                members = prepared.set_members[number] > 0
+                ambiguous = prepared.ambiguous_members[number] > 0
+                self.boundaries[:, boundary] = unlisted.log_bounds(row, members, ambiguous)
+            n_branches = len(window.branches)
+            if n_branches:
+                listed = unlisted.gathered_listed[:n_branches]
+                most = unlisted.gathered_most[:n_branches]
+                with np.errstate(divide="ignore"):
+                    self.leaving[:, window.branches] = np.log([listed, listed + most])
+
+    def add_tail(self, tail: TailScores) -> None:
+        """Take what the model left open at the end of a spelling that left its text."""
+        if tail.bounds is not None:
+            self.leaving[:, tail.branch] += tail.log_prob
+            self.after_leaving[:, tail.branch] = tail.bounds
+
+    def apply_spellings(self, prepared: PreparedBatch, observed: Floats) -> None:
+        """Turn B into B̃; ``observed`` are the log-probabilities of the tokens that each branch replaces."""
+        branch_boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)
+        for values, leaving, after in zip(self.boundaries, self.leaving, self.after_leaving, strict=True):
+            values[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
+            if len(prepared.branches):
+                with np.errstate(invalid="ignore"):
+                    others = leaving - observed + after
+                values[:] = effective_boundaries(values, branch_boundaries, others)
+            values[prepared.missing] = np.nan

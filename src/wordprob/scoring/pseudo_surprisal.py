@@ -1,0 +1,107 @@
+"""Words under masked models: pseudo-surprisals.
+
+The pseudo-surprisal of a word is the sum of −log p of its tokens, each predicted from the whole text with that token
+masked (Salazar et al. 2020, ``original``), or with that token and the later ones of the same word masked (Kauf &
+Ivanova 2023, ``within_word_l2r``). It is the surprisal of nothing, and nothing is corrected: the columns of surprisals
+stay empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wordprob.core.alignment import Cut
+from wordprob.core.arrays import Floats
+from wordprob.errors import UnsupportedError
+from wordprob.models.huggingface.masked import MaskedModel, MaskedToken
+from wordprob.options import ScoringOptions
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
+from wordprob.scoring.requests import Progress
+from wordprob.tables.batch_scores import BatchScores
+
+NO_SURPRISAL = "a masked model has no surprisals: see pseudo_surprisal"
+NOTHING_WRITTEN = "the tokeniser writes nothing for it"
+TOO_LONG = "longer than the model's context"
+
+
+def refuse_causal_options(options: ScoringOptions) -> None:
+    """Raise for options that ask for what only a causal model has."""
+    asked = {
+        "max_context": options.max_context is not None,
+        "spellings": options.spellings != "own",
+        "estimators": bool(options.estimators),
+        **dict.fromkeys(options.extras, True),
+    }
+    for name, given in asked.items():
+        if given:
+            raise UnsupportedError(f"the model is a masked model, for which `{name}` has no meaning; leave it out.")
+
+
+def score_masked(
+    model: MaskedModel,
+    preparer: TextPreparer,
+    chunks: Sequence[Chunk],
+    settings: BatchSettings,
+    progress: Progress | None = None,
+) -> Iterator[BatchScores]:
+    """Score chunks one after the other."""
+    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_done = 0
+    for chunk in chunks:
+        prepared = preparer.prepare(chunk, settings)
+        values = pseudo_surprisals(model, prepared)
+        for word in range(prepared.alignment.n_words):
+            prepared.add_note(word, NO_SURPRISAL)
+        batch = estimate_batch(prepared, CollectedScores.empty(prepared))
+        yield replace(batch, pseudo_surprisal=values[prepared.is_scored], note=NO_SURPRISAL)
+        n_done += len(chunk.documents)
+        if progress is not None:
+            progress(n_done, n_texts)
+
+
+def pseudo_surprisals(model: MaskedModel, prepared: PreparedBatch) -> Floats:
+    """Return the pseudo-surprisal of every word of a batch, in nats."""
+    alignment = prepared.alignment
+    tokens: list[MaskedToken] = []
+    word_of_token: list[int] = []
+    values = np.zeros(alignment.n_words)
+    for word in range(alignment.n_words):
+        text = int(alignment.text_of_word[word])
+        begin, end = alignment.token_offsets[text : text + 2].tolist()
+        first, stop = int(alignment.first_tokens[word]), int(alignment.stop_tokens[word])
+        if alignment.cuts[word] == Cut.EMPTY or first == stop:
+            values[word] = np.nan
+            prepared.add_note(word, NOTHING_WRITTEN)
+            continue
+        if stop - first > model.max_text_tokens:
+            values[word] = np.nan
+            prepared.add_note(word, TOO_LONG)
+            continue
+        low, high = _window(begin, end, first, stop, model.max_text_tokens)
+        ids = alignment.ids[low:high]
+        for token in range(first, stop):
+            last = stop if model.masking == "within_word_l2r" else token + 1
+            tokens.append(MaskedToken(ids, token - low, range(token - low, last - low)))
+            word_of_token.append(word)
+    np.add.at(values, word_of_token, -model.log_probs(tokens))
+    return values
+
+
+def _window(begin: int, end: int, first: int, stop: int, room: int) -> tuple[int, int]:
+    """Return which tokens of a text from ``begin`` to ``end`` a word is seen with, as much before as after it.
+
+    Examples
+    --------
+    >>> _window(0, 100, 50, 52, 10), _window(0, 100, 1, 2, 10), _window(0, 8, 3, 4, 10)
+    ((46, 56), (0, 10), (0, 8))
+    """
+    if end - begin <= room:
+        return begin, end
+    low = first - (room - (stop - first)) // 2
+    low = min(max(low, begin), end - room)
+    return low, low + room
