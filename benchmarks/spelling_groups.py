@@ -66,8 +66,11 @@ def main():
     for source, table in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
         tokenizer = open_tokenizer(source)
         frame = pd.read_parquet(table)
-        written = tokenizer.encode([" " + word for word in frame["word"]])
-        frame["n_tokens"] = [min(len(tokens.ids), MAX_TOKENS_APART) for tokens in written]
+        # Some tokenizers put a space before a text themselves.
+        with_space = tokenizer.encode([" " + word for word in frame["word"]])
+        without = tokenizer.encode(list(frame["word"]))
+        counts = [min(len(a.ids), len(b.ids)) for a, b in zip(with_space, without, strict=True)]
+        frame["n_tokens"] = np.minimum(counts, MAX_TOKENS_APART)
         for corpus, rows in frame.groupby("corpus"):
             folds = pd.read_csv(folds_dir / f"{corpus}.tsv", sep="\t")[["text_id", "word_id", "fold"]]
             parts.append(compare(rows, folds))

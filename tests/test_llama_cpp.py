@@ -234,15 +234,17 @@ def test_chat_templates_are_those_of_the_expanded_model(smollm2):
 
 
 @needs_llama_cpp
-def test_a_library_that_cannot_be_loaded(tiny, monkeypatch):
+def test_a_library_that_cannot_be_loaded(tiny, tmp_path, monkeypatch):
     import sys
 
     from wordprob.models.llama_cpp import library
 
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    (tmp_path / "llama_cpp.py").write_text("raise RuntimeError('no shared library')", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
     library.library.cache_clear()
     try:
-        with pytest.raises(ModelError, match="is installed, but cannot be loaded: .* write gguf: before its name"):
+        with pytest.raises(ModelError, match="is installed, but cannot be loaded: no shared library. .* gguf: before"):
             wordprob.load(tiny)
     finally:
         library.library.cache_clear()

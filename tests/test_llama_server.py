@@ -11,7 +11,6 @@ from wordprob.models import default_model
 xllamacpp = pytest.importorskip("xllamacpp", reason="needs llama.cpp's server: pip install xllamacpp")
 
 TEXT = "She saw the mark."
-BOUNDS = ["surprisal_low", "surprisal_high"]
 MAX_ERROR_NATS = 0.5
 """How far log p of a token may be from the expanded model's: the server's arithmetic is quantised."""
 
@@ -21,7 +20,7 @@ def address():
     """The address of a server that is ended after the tests."""
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(default_model.gguf_file())
-    parameters.hostname = "127.0.0.1"
+    parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     parameters.n_ctx = 1024
     parameters.n_parallel = 1

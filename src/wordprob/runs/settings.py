@@ -107,10 +107,12 @@ class RunSettings:
         return ReadOptions(self.corpus.text_column, self.corpus.id_column, self.corpus.max_characters)
 
     def with_absolute_model_path(self) -> RunSettings:
-        """Return the same settings with a model's path that is valid from any directory."""
+        """Return the same settings with paths of a model and a tokenizer that are valid from any directory."""
         from wordprob.models import resolve
 
         model = self.model
+        if model.tokenizer and Path(model.tokenizer).expanduser().exists():
+            model = replace(model, tokenizer=str(Path(model.tokenizer).expanduser().resolve()))
         source = resolve(model.model)[1]
         path = Path(source).expanduser()
         if path.exists():

@@ -69,7 +69,7 @@ class LlamaModel:
         self._shared_ids: Ints | None = None  # of the context whose states are in the cells, if any
         self._reducers: BoundedCache[LogitReducer] = BoundedCache(CACHED_REDUCERS)
         self._lock = threading.RLock()
-        self.keeps_states = file.keeps_positions and self._check_probe()
+        self.keeps_states = self._check_probe()
 
     # --- the protocol ---
 
