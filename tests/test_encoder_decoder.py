@@ -115,16 +115,9 @@ def test_nothing_is_remembered_of_another_source(tokenizer):
     assert again == pytest.approx(alone, abs=1e-6)
 
 
-def test_entropy_of_words_given_a_source(tokenizer):
-    """The words that could have come are those given the same source."""
-    scorer = wordprob.load(build(), tokenizer)
-    both = scorer.score(["It is", "It is"], sources=["Ja.", "Nein!"], extras=["word_entropy"], max_open=5).to_pandas()
-    alone = scorer.score(["It is"], sources=["Nein!"], extras=["word_entropy"], max_open=5).to_pandas()
-    names = [name for name in alone.columns if name.startswith("word_entropy")]
-    assert names
-    for name in names:
-        assert np.allclose(both[name][2:], alone[name], atol=1e-3, equal_nan=True)
-        assert not np.allclose(both[name][:2], alone[name], atol=1e-6)
+def test_entropy_of_words_is_refused(tokenizer):
+    with pytest.raises(UnsupportedError, match="the entropy and the rank of words are not for targets"):
+        wordprob.load(build(), tokenizer).score(["It is"], sources=["Ja."], extras=["word_entropy"])
 
 
 def test_what_comes_before_a_target(tokenizer):
