@@ -20,7 +20,8 @@ from wordprob.models.batching import group_by_prefix
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.next_word_search import Beginning, NextWordSearch
+from wordprob.scoring.next_word_beginnings import Beginning
+from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.prepare import Chunk
 from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 

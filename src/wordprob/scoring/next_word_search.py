@@ -1,8 +1,8 @@
 """The words that can follow one context, found by going through the model's tokens, the most probable first.
 
-A *beginning* is a sequence of tokens that writes the context and perhaps a part of the next word. Looking into it, or
-opening it, means to ask the model for the next token. Words whose end is in sight are recorded with their probability,
-the other next tokens make longer beginnings. What was not opened is known, and bounds everything that was not found.
+Beginnings of words (:mod:`wordprob.scoring.next_word_beginnings`) are opened. Words whose end is then in sight are
+recorded with their probability, the other next tokens make longer beginnings. What was not opened is known, and bounds
+everything that was not found.
 
 Nothing here asks the model. :mod:`wordprob.scoring.next_word_batch` does, for many contexts at a time.
 """
@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.next_tokens import NextTokens
-from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.context_reader import ContextReader
+from wordprob.scoring.next_word_beginnings import (
+    Beginning,
+    Children,
+    FoundWord,
+    NextTokenMasses,
+    Sighting,
+    heaviest_chain,
+)
 
 SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
@@ -29,122 +34,11 @@ SHARE_OF_HEAVIEST = 0.01
 """Beginnings lighter than this share of the heaviest are bounded together, and not one by one."""
 ROUNDING_ERROR = 1e-12
 """A share of a beginning's mass that is as good as nothing."""
-RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
-"""What is put after a word to see whether the tokenizer ever writes it in some way."""
-RECENT_CHARACTERS = 40
-"""About so many characters at the end of a context are tokenized again with each word, if that is safe."""
-
-
-class Beginning(NamedTuple):
-    """Tokens after which the next word is not known yet.
-
-    Attributes
-    ----------
-    mass
-        Their probability, relative to that of the tokens with which the search sets out.
-    ids
-        The tokens, from the start of the text.
-    data
-        The bytes that they write, the context included.
-    """
-
-    mass: float
-    ids: tuple[int, ...]
-    data: bytes
-
-
-@dataclass
-class Children:
-    """The beginnings that are one token longer than one that was opened, the heaviest first; some are taken already.
-
-    Attributes
-    ----------
-    parent
-        The beginning that was opened.
-    tokens, masses
-        The next tokens, and the mass of each child.
-    below
-        The mass, together, of the children that are too light to be kept.
-    threshold
-        None of those has more than this.
-    taken
-        How many were taken.
-    """
-
-    parent: Beginning
-    tokens: Ints
-    masses: Floats
-    below: float
-    threshold: float
-    taken: int = 0
-    _rest: Floats = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._rest = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
-
-    def __len__(self) -> int:
-        """Return how many are left."""
-        return len(self.tokens) - self.taken
-
-    @property
-    def largest(self) -> float:
-        """The mass of the heaviest that is left."""
-        return float(self.masses[self.taken]) if len(self) else 0.0
-
-    @property
-    def left(self) -> float:
-        """The mass of all that are left, the lightest included."""
-        return self.rest_from(self.taken) + self.below
-
-    def rest_from(self, place: int) -> float:
-        """Return the mass of the children from a place on, without the lightest."""
-        return float(self._rest[place])
-
-    @cached_property
-    def place_of_token(self) -> dict[int, int]:
-        """Where each token stands."""
-        return {token: place for place, token in enumerate(self.tokens.tolist())}
-
-    def mass_left(self, token: int) -> float:
-        """Return the mass of the child with this token, if it is left and not one of the lightest."""
-        place = self.place_of_token.get(token, -1)
-        return float(self.masses[place]) if place >= self.taken else 0.0
-
-
-@dataclass
-class FoundWord:
-    """A word that turned up: some text with it, from the end of the context on, and the mass found for it so far."""
-
-    example: str
-    mass: float = 0.0
-
-
-class Sighting(NamedTuple):
-    """What a beginning shows.
-
-    Attributes
-    ----------
-    text
-        Its text, without a cut-off last character.
-    word_end
-        Where the next word ends in it; 0 if it does not.
-    must_be_opened
-        Whether the next word is not known yet.
-    is_no_text
-        Whether its bytes are no text.
-    """
-
-    text: str = ""
-    word_end: int = 0
-    must_be_opened: bool = False
-    is_no_text: bool = False
-
-
 _CONTRADICTS, _READ_ON, _CLOSED = range(3)
 """What the next character does: it does not keep the context, leaves the next word open, or shows that it has ended."""
 
 
-class NextWordSearch:
+class NextWordSearch(ContextReader):
     """Goes through token sequences that write the context and go on, the most probable first.
 
     It sets out before the last word of the context, so that tokens that reach over the end of the context are found.
@@ -186,10 +80,7 @@ class NextWordSearch:
         count_all_spellings: bool = False,
     ) -> None:
         self.tokens = tokens
-        self.tokenizer = tokenizer
-        self.definition = definition
-        self.context = context
-        self.vocabulary: Vocabulary = tokenizer.vocabulary
+        super().__init__(tokenizer, definition, context)
         self.count_all_spellings = count_all_spellings
         self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0
@@ -198,37 +89,7 @@ class NextWordSearch:
         self.end_probability = math.nan
         self._children_of: dict[bytes, list[Children]] = {}
         self._heap: list[tuple[float, int, Children]] = []
-        self._own: dict[tuple[tuple[int, ...], int], bool] = {}
-        self._marked_bytes = 1 if self.vocabulary.first_word_marked else 0
-        """Bytes of the tokens that are not in the text: a space before the first word."""
-        self._given: bytes = b" " * self._marked_bytes + context.encode()
-        """The bytes that every token sequence must begin with."""
-        spaces = [place for place, character in enumerate(context) if character.isspace()]
-        self._last_chunk = spaces[-1] + 1 if spaces else 0
-        """Where what stands after the last white space begins."""
         self._is_started = False
-
-    # --- where it sets out ---
-
-    @cached_property
-    def own_ids(self) -> tuple[int, ...]:
-        """The tokens of the context itself, with the start."""
-        tokens = self.tokenizer.encode([self.context])[0]
-        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
-
-    @cached_property
-    def root(self) -> tuple[int, ...]:
-        """The tokens that are left as they are: those before the context's last word, but for one."""
-        tokens = self.tokenizer.encode([self.context])[0]
-        words = self.definition.segment(self.context)
-        place = len(self.context[: words[-2].end].encode()) if len(words) > 1 else 0
-        count = max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
-        return self.own_ids[: len(self.vocabulary.start_ids) + count]
-
-    @cached_property
-    def last_word_start(self) -> int:
-        """Where the context's last word begins."""
-        return self.definition.segment(self.context)[-1].start
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -398,7 +259,7 @@ class NextWordSearch:
             lighter = children.rest_from(place) + children.below
             heaviest = float(children.masses[place]) if place < len(children.tokens) else children.threshold
             bounds.append((children.parent.data, min(lighter, self.tokens.longest_chain * heaviest)))
-        return min(_heaviest_chain(bounds), self.unopened) / self.event_mass
+        return min(heaviest_chain(bounds), self.unopened) / self.event_mass
 
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
@@ -440,47 +301,6 @@ class NextWordSearch:
             return _READ_ON
         return _CLOSED if any(end == len(text) for _, end in self._words(text + character)) else _READ_ON
 
-    def _keeps_context(self, ids: tuple[int, ...], text: str) -> bool:
-        """Return True if the context's last word ends where it should, and is written as the tokenizer writes it."""
-        place = len(self.context)
-        if not place:
-            return not text[:1].isspace()
-        ended = len(text) == place or any(end == place for _, end in self._words(text))
-        return ended and self._is_own(ids, text, place)
-
-    def text_of(self, beginning: Beginning) -> str:
-        """Return the text of a beginning, without a cut-off last character."""
-        return self._text(beginning.data) or ""
-
-    def next_word_end(self, text: str) -> int:
-        """Return where the word after the context ends, as far as it goes; 0 if there is none."""
-        following = self._next_word(text)
-        return 0 if following is None else following[1]
-
-    def _words(self, text: str) -> list[tuple[int, int]]:
-        """Return where the words stand, from the last white space in the context on."""
-        begin = self._last_chunk
-        return [(begin + word.start, begin + word.end) for word in self.definition.segment(text[begin:])]
-
-    def _next_word(self, text: str) -> tuple[int, int] | None:
-        """Return where the word after the context stands, as far as it goes."""
-        return next(((start, end) for start, end in self._words(text) if start >= len(self.context)), None)
-
-    def _text(self, data: bytes) -> str | None:
-        """Return the text of some bytes, without a cut-off last character; None for what is no text."""
-        data = data[self._marked_bytes :]
-        for cut in range(min(4, len(data) + 1)):
-            try:
-                text = data[: len(data) - cut].decode()
-            except UnicodeDecodeError:
-                continue
-            return text if cut == 0 or _begins_character(data[len(data) - cut :]) else None
-        return None
-
-    def _is_cut_off(self, data: bytes, text: str) -> bool:
-        """Return True if the last character of some bytes is not complete."""
-        return len(data) > len(text.encode()) + self._marked_bytes
-
     def _record(self, ids: tuple[int, ...], text: str, end: int, mass: float) -> None:
         """Count mass for the next word, which ends at a place, or as a spelling that does not count."""
         if not mass:
@@ -496,90 +316,3 @@ class NextWordSearch:
         if self.count_all_spellings or self._is_own(ids, text, end):
             return text[len(self.context) : end]
         return None
-
-    def _is_own(self, ids: tuple[int, ...], text: str, end: int) -> bool:
-        """Return True if the tokenizer writes some text that has a word end at this place with these tokens so far."""
-        cover = self._cover(ids, len(text[:end].encode()) + self._marked_bytes)
-        key = (cover, end)
-        if key not in self._own:
-            self._own[key] = self._is_written(cover, text, end)
-        return self._own[key]
-
-    def _is_written(self, cover: tuple[int, ...], text: str, end: int) -> bool:
-        """Return True if the tokenizer begins some text that has a word end at this place with these tokens."""
-        kept_ids, kept_characters = self._tokenized_apart
-        own_part = cover[len(self.vocabulary.start_ids) + kept_ids :]
-        others = dict.fromkeys(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)
-        for candidates in ([text], list(others)):
-            ending = [each for each in candidates if any(word_end == end for _, word_end in self._words(each))]
-            encoded = self.tokenizer.encode([each[kept_characters:] for each in ending])
-            if any(tuple(tokens.ids[: len(own_part)].tolist()) == own_part for tokens in encoded):
-                return True
-        return False
-
-    @cached_property
-    def _tokenized_apart(self) -> tuple[int, int]:
-        """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
-        cut = self.tokenizer.cut(self.context, max(0, self._last_chunk - RECENT_CHARACTERS))
-        if cut is None or self._last_chunk <= RECENT_CHARACTERS:
-            return 0, 0
-        first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
-        together = (*self.vocabulary.start_ids, *first.ids.tolist(), *rest.ids.tolist())
-        n_first = len(self.vocabulary.start_ids) + len(first.ids)
-        return (len(first.ids), cut[1]) if together == self.own_ids and n_first <= len(self.root) else (0, 0)
-
-    def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
-        """Return the shortest beginning of the ids that writes this many bytes."""
-        written = 0
-        for count, token in enumerate(ids):
-            written += len(self.vocabulary.token_bytes[token])
-            if written >= size:
-                return ids[: count + 1]
-        return ids
-
-
-class NextTokenMasses(NamedTuple):
-    """What the next tokens after a beginning do.
-
-    Attributes
-    ----------
-    going_on
-        The tokens that make longer beginnings, but for the lightest.
-    probability_going_on
-        The probability of these, the lightest included.
-    closing, closing_text
-        The mass of tokens that show that the word has ended, and the text of the heaviest.
-    end
-        The mass of the end of the text.
-    no_text
-        The mass of tokens that stand for no text.
-    may_end
-        Whether the text may end here.
-    """
-
-    going_on: Ints
-    probability_going_on: float
-    closing: float = 0.0
-    closing_text: str = ""
-    end: float = 0.0
-    no_text: float = 0.0
-    may_end: bool = False
-
-
-def _heaviest_chain(bounds: list[tuple[bytes, float]]) -> float:
-    """Return the largest sum of bounds whose bytes each begin with those of the one before."""
-    chain: list[tuple[bytes, float]] = []
-    heaviest = 0.0
-    for data, bound in sorted(bounds):
-        while chain and not data.startswith(chain[-1][0]):
-            chain.pop()
-        total = bound + (chain[-1][1] if chain else 0.0)
-        chain.append((data, total))
-        heaviest = max(heaviest, total)
-    return heaviest
-
-
-def _begins_character(data: bytes) -> bool:
-    """Return True if these few bytes are the beginning of a character."""
-    size = 2 if 0xC2 <= data[0] < 0xE0 else 3 if 0xE0 <= data[0] < 0xF0 else 4 if 0xF0 <= data[0] < 0xF5 else 0
-    return len(data) < size and all(0x80 <= byte < 0xC0 for byte in data[1:])

@@ -25,7 +25,8 @@ from wordprob.scoring.next_word_batch import (
     check_possible,
     search_groups,
 )
-from wordprob.scoring.next_word_search import Beginning, Children, NextTokenMasses, NextWordSearch
+from wordprob.scoring.next_word_beginnings import Beginning, Children, NextTokenMasses
+from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.word_level_columns import WordLevel

@@ -1,0 +1,156 @@
+"""Reads token sequences as texts that go on from a context: where the next word is, and whether it is written so."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.words import WordDefinition
+from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.next_word_beginnings import Beginning
+
+RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
+"""What is put after a word to see whether the tokenizer ever writes it in some way."""
+RECENT_CHARACTERS = 40
+"""About so many characters at the end of a context are tokenized again with each word, if that is safe."""
+
+
+class ContextReader:
+    """Reads token sequences that begin with a context.
+
+    Parameters
+    ----------
+    tokenizer
+        The tokenizer.
+    definition
+        What a word is.
+    context
+        The text so far, without white space at its end.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, definition: WordDefinition, context: str) -> None:
+        self.tokenizer = tokenizer
+        self.definition = definition
+        self.context = context
+        self.vocabulary: Vocabulary = tokenizer.vocabulary
+        self._own: dict[tuple[tuple[int, ...], int], bool] = {}
+        self._marked_bytes = 1 if self.vocabulary.first_word_marked else 0
+        """Bytes of the tokens that are not in the text: a space before the first word."""
+        self._given: bytes = b" " * self._marked_bytes + context.encode()
+        """The bytes that every token sequence must begin with."""
+        spaces = [place for place, character in enumerate(context) if character.isspace()]
+        self._last_chunk = spaces[-1] + 1 if spaces else 0
+        """Where what stands after the last white space begins."""
+
+    @cached_property
+    def own_ids(self) -> tuple[int, ...]:
+        """The tokens of the context itself, with the start."""
+        tokens = self.tokenizer.encode([self.context])[0]
+        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
+
+    @cached_property
+    def root(self) -> tuple[int, ...]:
+        """The tokens that are left as they are: those before the context's last word, but for one."""
+        tokens = self.tokenizer.encode([self.context])[0]
+        words = self.definition.segment(self.context)
+        place = len(self.context[: words[-2].end].encode()) if len(words) > 1 else 0
+        count = max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
+        return self.own_ids[: len(self.vocabulary.start_ids) + count]
+
+    @cached_property
+    def last_word_start(self) -> int:
+        """Where the context's last word begins."""
+        return self.definition.segment(self.context)[-1].start
+
+    # --- texts and words ---
+
+    def _keeps_context(self, ids: tuple[int, ...], text: str) -> bool:
+        """Return True if the context's last word ends where it should, and is written as the tokenizer writes it."""
+        place = len(self.context)
+        if not place:
+            return not text[:1].isspace()
+        ended = len(text) == place or any(end == place for _, end in self._words(text))
+        return ended and self._is_own(ids, text, place)
+
+    def text_of(self, beginning: Beginning) -> str:
+        """Return the text of a beginning, without a cut-off last character."""
+        return self._text(beginning.data) or ""
+
+    def next_word_end(self, text: str) -> int:
+        """Return where the word after the context ends, as far as it goes; 0 if there is none."""
+        following = self._next_word(text)
+        return 0 if following is None else following[1]
+
+    def _words(self, text: str) -> list[tuple[int, int]]:
+        """Return where the words stand, from the last white space in the context on."""
+        begin = self._last_chunk
+        return [(begin + word.start, begin + word.end) for word in self.definition.segment(text[begin:])]
+
+    def _next_word(self, text: str) -> tuple[int, int] | None:
+        """Return where the word after the context stands, as far as it goes."""
+        return next(((start, end) for start, end in self._words(text) if start >= len(self.context)), None)
+
+    def _text(self, data: bytes) -> str | None:
+        """Return the text of some bytes, without a cut-off last character; None for what is no text."""
+        data = data[self._marked_bytes :]
+        for cut in range(min(4, len(data) + 1)):
+            try:
+                text = data[: len(data) - cut].decode()
+            except UnicodeDecodeError:
+                continue
+            return text if cut == 0 or _begins_character(data[len(data) - cut :]) else None
+        return None
+
+    def _is_cut_off(self, data: bytes, text: str) -> bool:
+        """Return True if the last character of some bytes is not complete."""
+        return len(data) > len(text.encode()) + self._marked_bytes
+
+    # --- spellings ---
+
+    def _is_own(self, ids: tuple[int, ...], text: str, end: int) -> bool:
+        """Return True if the tokenizer writes some text that has a word end at this place with these tokens so far."""
+        cover = self._cover(ids, len(text[:end].encode()) + self._marked_bytes)
+        key = (cover, end)
+        if key not in self._own:
+            self._own[key] = self._is_written(cover, text, end)
+        return self._own[key]
+
+    def _is_written(self, cover: tuple[int, ...], text: str, end: int) -> bool:
+        """Return True if the tokenizer begins some text that has a word end at this place with these tokens."""
+        kept_ids, kept_characters = self._tokenized_apart
+        own_part = cover[len(self.vocabulary.start_ids) + kept_ids :]
+        others = dict.fromkeys(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)
+        for candidates in ([text], list(others)):
+            ending = [each for each in candidates if any(word_end == end for _, word_end in self._words(each))]
+            encoded = self.tokenizer.encode([each[kept_characters:] for each in ending])
+            if any(tuple(tokens.ids[: len(own_part)].tolist()) == own_part for tokens in encoded):
+                return True
+        return False
+
+    @cached_property
+    def _tokenized_apart(self) -> tuple[int, int]:
+        """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
+        cut = self.tokenizer.cut(self.context, max(0, self._last_chunk - RECENT_CHARACTERS))
+        if cut is None or self._last_chunk <= RECENT_CHARACTERS:
+            return 0, 0
+        first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
+        together = (*self.vocabulary.start_ids, *first.ids.tolist(), *rest.ids.tolist())
+        n_first = len(self.vocabulary.start_ids) + len(first.ids)
+        return (len(first.ids), cut[1]) if together == self.own_ids and n_first <= len(self.root) else (0, 0)
+
+    def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
+        """Return the shortest beginning of the ids that writes this many bytes."""
+        written = 0
+        for count, token in enumerate(ids):
+            written += len(self.vocabulary.token_bytes[token])
+            if written >= size:
+                return ids[: count + 1]
+        return ids
+
+
+def _begins_character(data: bytes) -> bool:
+    """Return True if these few bytes are the beginning of a character."""
+    size = 2 if 0xC2 <= data[0] < 0xE0 else 3 if 0xE0 <= data[0] < 0xF0 else 4 if 0xF0 <= data[0] < 0xF5 else 0
+    return len(data) < size and all(0x80 <= byte < 0xC0 for byte in data[1:])

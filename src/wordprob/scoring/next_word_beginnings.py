@@ -1,0 +1,161 @@
+"""What a search for next words goes through: beginnings of words, and what is left of those that were opened.
+
+A *beginning* is a sequence of tokens that writes the context and perhaps a part of the next word. Looking into it, or
+opening it, means to ask the model for the next token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from wordprob.core.arrays import Floats, Ints
+
+
+class Beginning(NamedTuple):
+    """Tokens after which the next word is not known yet.
+
+    Attributes
+    ----------
+    mass
+        Their probability, relative to that of the tokens with which the search sets out.
+    ids
+        The tokens, from the start of the text.
+    data
+        The bytes that they write, the context included.
+    """
+
+    mass: float
+    ids: tuple[int, ...]
+    data: bytes
+
+
+@dataclass
+class Children:
+    """The beginnings that are one token longer than one that was opened, the heaviest first; some are taken already.
+
+    Attributes
+    ----------
+    parent
+        The beginning that was opened.
+    tokens, masses
+        The next tokens, and the mass of each child.
+    below
+        The mass, together, of the children that are too light to be kept.
+    threshold
+        None of those has more than this.
+    taken
+        How many were taken.
+    """
+
+    parent: Beginning
+    tokens: Ints
+    masses: Floats
+    below: float
+    threshold: float
+    taken: int = 0
+    _rest: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._rest = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
+
+    def __len__(self) -> int:
+        """Return how many are left."""
+        return len(self.tokens) - self.taken
+
+    @property
+    def largest(self) -> float:
+        """The mass of the heaviest that is left."""
+        return float(self.masses[self.taken]) if len(self) else 0.0
+
+    @property
+    def left(self) -> float:
+        """The mass of all that are left, the lightest included."""
+        return self.rest_from(self.taken) + self.below
+
+    def rest_from(self, place: int) -> float:
+        """Return the mass of the children from a place on, without the lightest."""
+        return float(self._rest[place])
+
+    @cached_property
+    def place_of_token(self) -> dict[int, int]:
+        """Where each token stands."""
+        return {token: place for place, token in enumerate(self.tokens.tolist())}
+
+    def mass_left(self, token: int) -> float:
+        """Return the mass of the child with this token, if it is left and not one of the lightest."""
+        place = self.place_of_token.get(token, -1)
+        return float(self.masses[place]) if place >= self.taken else 0.0
+
+
+@dataclass
+class FoundWord:
+    """A word that turned up: some text with it, from the end of the context on, and the mass found for it so far."""
+
+    example: str
+    mass: float = 0.0
+
+
+class Sighting(NamedTuple):
+    """What a beginning shows.
+
+    Attributes
+    ----------
+    text
+        Its text, without a cut-off last character.
+    word_end
+        Where the next word ends in it; 0 if it does not.
+    must_be_opened
+        Whether the next word is not known yet.
+    is_no_text
+        Whether its bytes are no text.
+    """
+
+    text: str = ""
+    word_end: int = 0
+    must_be_opened: bool = False
+    is_no_text: bool = False
+
+
+class NextTokenMasses(NamedTuple):
+    """What the next tokens after a beginning do.
+
+    Attributes
+    ----------
+    going_on
+        The tokens that make longer beginnings, but for the lightest.
+    probability_going_on
+        The probability of these, the lightest included.
+    closing, closing_text
+        The mass of tokens that show that the word has ended, and the text of the heaviest.
+    end
+        The mass of the end of the text.
+    no_text
+        The mass of tokens that stand for no text.
+    may_end
+        Whether the text may end here.
+    """
+
+    going_on: Ints
+    probability_going_on: float
+    closing: float = 0.0
+    closing_text: str = ""
+    end: float = 0.0
+    no_text: float = 0.0
+    may_end: bool = False
+
+
+def heaviest_chain(bounds: list[tuple[bytes, float]]) -> float:
+    """Return the largest sum of bounds whose bytes each begin with those of the one before."""
+    chain: list[tuple[bytes, float]] = []
+    heaviest = 0.0
+    for data, bound in sorted(bounds):
+        while chain and not data.startswith(chain[-1][0]):
+            chain.pop()
+        total = bound + (chain[-1][1] if chain else 0.0)
+        chain.append((data, total))
+        heaviest = max(heaviest, total)
+    return heaviest
