@@ -103,7 +103,7 @@ def limits(model, context, candidates):
         hidden = model.network.base_model(input_ids=row)[0]
         return hidden[0] @ model.head_weight.T
 
-    with torch.inference_mode(), model.forward.attention():
+    with model.forward.ready():
         for row in (ids, candidate_ids):
             run(row)
         return tuple(seconds(lambda row=row: run(row), device.type) for row in (ids, candidate_ids))
