@@ -90,6 +90,8 @@ def test_bad_options(options, message):
 
 def test_contexts_after_which_nothing_can_come():
     scorer = wordprob.load("exact:bow")
+    with pytest.raises(InputError, match="'She saw the' as another text, so the words after it cannot be enumerated"):
+        wordprob.load("exact:leaky").next_words("She saw the")
     with pytest.raises(InputError, match="has probability zero: no word can follow it"):
         scorer.next_words("the the")
     with pytest.raises(InputError, match="has probability zero"):

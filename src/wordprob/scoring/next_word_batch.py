@@ -171,7 +171,8 @@ class SearchGroup:
             stop = len(self.tokens.vocabulary.start_ids) + int(n_tokens)
             log_p = float(log_probs[number][len(search.root) - 1 : stop - 1].sum())
             mass = math.exp(log_p - float(scores.after[number]))
-            fault = _fault(search, mass, float(scores.surprisal[number]))
+            is_exact = bool(prepared.alignment.exact[number])
+            fault = _fault(search, is_exact, mass, float(scores.surprisal[number]))
             end = math.nan if behind else float(scores.totals.end[number])
             if not fault:
                 search.event_mass = mass
@@ -249,9 +250,14 @@ def search_groups(
         yield SearchGroup(scorer, definition, tokens, contexts[low : low + CONTEXTS_TOGETHER], count_all_spellings)
 
 
-def _fault(search: NextWordSearch, mass: float, surprisal_of_last_word: float) -> str:
-    """Return why nothing can be found after a context of this mass; nothing if something can."""
+def _fault(search: NextWordSearch, is_exact: bool, mass: float, surprisal_of_last_word: float) -> str:
+    """Return why nothing can be found after a context of this mass; nothing if something can.
+
+    ``is_exact`` says whether its tokens are the bytes of the context.
+    """
     shown = search.context[-40:]
+    if not is_exact:
+        return f"the tokeniser reads the context '{shown}' as another text, so the words after it cannot be enumerated."
     if math.isnan(surprisal_of_last_word) or math.isnan(mass):
         return f"a word of the context '{shown}' has no value, so none after it has one."
     if mass == 0.0:
