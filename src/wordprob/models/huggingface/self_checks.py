@@ -220,9 +220,9 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
     requests = [
         Request(np.array([3, 4, 7]), first=2),
         Request(np.array([3, 4, 5, 7, 6]), first=3),
-        Request(np.array([3, 4, 5, 7, 6, 3, 5, 4, 7, 3]), first=3),
         Request(np.array([5, 3, 4]), first=2),
     ]
+    longer = Request(np.array([3, 4, 5, 7, 6, 3, 5, 4, 7, 3]), first=3)
     full = is_full_precision(forward.network.dtype)
     most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
     before = cache.usable, cache.contexts_run, cache.tokens_run
@@ -230,6 +230,8 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
     if not all(cache.fits(request) for request in requests):
         cache.usable, cache.contexts_run, cache.tokens_run = before
         return False
+    if cache.fits(longer):  # a network may attend to a few tokens only
+        requests.append(longer)
     try:
         with forward.ready():
             groups = cache.split(requests, PrefixStates())
