@@ -68,15 +68,27 @@ class Atoms:
 
     def ambiguous(self, ending: frozenset[Label]) -> frozenset[Label]:
         """Return the labels of cut-off characters of which only some completions end a word."""
-        return frozenset(
-            label
-            for label, cut_off in self.possible.items()
-            if cut_off.labels & ending and not cut_off.labels <= ending
-        )
+        if ending not in self._known_ambiguous:
+            self._known_ambiguous[ending] = frozenset(
+                label
+                for label, cut_off in self.possible.items()
+                if cut_off.labels & ending and not cut_off.labels <= ending
+            )
+        return self._known_ambiguous[ending]
 
     def columns(self, labels: frozenset[Label]) -> list[int]:
         """Return the indices of the atoms with these labels."""
-        return [k for k, label in enumerate(self.labels) if label in labels]
+        if labels not in self._known_columns:
+            self._known_columns[labels] = [k for k, label in enumerate(self.labels) if label in labels]
+        return self._known_columns[labels]
+
+    @cached_property
+    def _known_ambiguous(self) -> dict[frozenset[Label], frozenset[Label]]:
+        return {}
+
+    @cached_property
+    def _known_columns(self) -> dict[frozenset[Label], list[int]]:
+        return {}
 
     @cached_property
     def only_tokens(self) -> dict[int, int]:

@@ -324,13 +324,13 @@ def ask_beyond_texts(
         id_lists = [np.array(tail.last_ids, dtype=np.int64) for _, tail in part]
         for number, (branch, tail) in enumerate(part):
             request = tail_request(prepared, branch, tail)
-            last_row = len(request.ids) - 1
-            if tail.last_ids:
-                gather, lists = np.array([last_row]), np.array([number])
-                request = replace(request, gather=gather, gather_lists=lists, id_lists=id_lists)
             key = request.ids.tobytes() + repr((request.first, tail.last_ids)).encode()
-            requests.setdefault(key, replace(request, id_lists=id_lists))
             branches_of.setdefault(key, []).append(branch)
+            if key in requests:
+                continue
+            last_rows = np.array([len(request.ids) - 1] if tail.last_ids else [], dtype=np.int64)
+            lists = np.array([number] if tail.last_ids else [], dtype=np.int64)
+            requests[key] = replace(request, gather=last_rows, gather_lists=lists, id_lists=id_lists)
         asked = list(requests)
         for n, scores in model.open(list(requests.values()), atoms, states):
             for branch in branches_of[asked[n]]:
@@ -345,14 +345,14 @@ def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Sco
         return TailScores(branch, log_prob, float(scores.gathered[0]), bounds=bounds)
     if tail.pending:
         return TailScores(branch, log_prob, -np.inf, 1.0, bounds=bounds)
-    masses = scores.mass[-1].astype(np.float64)
-    ambiguous = atoms.ambiguous(tail.boundary)
-    log_boundary = logsumexp(masses[atoms.columns(tail.boundary)])
-    log_ambiguous = logsumexp(masses[atoms.columns(ambiguous)])
-    log_usual = logsumexp(masses[atoms.columns(ambiguous & tail.boundary)])
-    return TailScores(
-        branch, log_prob, log_boundary, float(np.exp(log_ambiguous)), float(np.exp(log_usual)), masses, bounds
-    )
+    log_masses = scores.mass[-1].astype(np.float64)
+    log_boundary = logsumexp(log_masses[atoms.columns(tail.boundary)])
+    ambiguous_labels = atoms.ambiguous(tail.boundary)
+    ambiguous = usual = 0.0
+    if ambiguous_labels:
+        ambiguous = float(np.exp(log_masses[atoms.columns(ambiguous_labels)]).sum())
+        usual = float(np.exp(log_masses[atoms.columns(ambiguous_labels & tail.boundary)]).sum())
+    return TailScores(branch, log_prob, log_boundary, ambiguous, usual, log_masses, bounds)
 
 
 def _tail_bounds(tail: BranchTail, atoms: Atoms, unlisted: Unlisted) -> tuple[float, float]:
