@@ -13,7 +13,7 @@ from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
-from wordprob.models.huggingface import context_states, prefix_cache, self_checks
+from wordprob.models.huggingface import kept_sequences, prefix_cache, self_checks
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -113,30 +113,60 @@ def test_a_second_call_does_not_run_contexts_again(model, atoms, monkeypatch):
     assert_same(found, model.score(later, atoms), model)
 
 
+def test_requests_go_on_from_earlier_ones(model, atoms):
+    """Also several that go on from the same one, from none, and from one that is not kept."""
+    first = [
+        request(0, 6, [7], is_extended_later=True),
+        request(0, 4, [8, 9], is_extended_later=True),
+        request(100, 5, [10], is_extended_later=True),
+        request(100, 5, [11]),
+    ]
+    later = [
+        Request(np.append(first[0].ids, [20]), 7, context_tokens=6, is_extended_later=True),
+        Request(np.append(first[1].ids, [21, 22]), 6, context_tokens=4),
+        Request(np.append(first[1].ids, [23]), 4, context_tokens=4),
+        Request(np.append(first[2].ids, [24]), 6, context_tokens=5),
+        Request(np.append(first[2].ids, [25]), 6, context_tokens=5),
+        Request(np.append(first[3].ids, [26]), 6, context_tokens=5),
+        request(100, 5, [27]),
+    ]
+    last = [Request(np.append(later[0].ids, [30, 31]), 9, context_tokens=6)]
+    cache = model.prefix_cache
+    states = PrefixStates()
+    run = []
+    for requests in (first, later, last):
+        before = cache.rest_tokens_run
+        assert_same(model.open(requests, atoms, states), model.score(requests, atoms), model)
+        run.append(cache.rest_tokens_run - before)
+    if cache.usable and all(cache.fits(each) for each in later + last):
+        # The third of the later ones wants rows of tokens that were run before: they are run again.
+        assert run == [5, 1 + 2 + 3 + 1 + 1 + 2 + 1, 2]
+
+
 @few_families
 def test_kept_states_are_bounded_and_the_least_used_go_first(model, atoms, monkeypatch):
     states = PrefixStates()
     list(model.open([request(0, 5, [7])], atoms, states))
     kept = model.prefix_cache.kept_in(states)
-    monkeypatch.setattr(context_states, "MAX_KEPT_BYTES", 2 * kept.size_bytes)
+    monkeypatch.setattr(kept_sequences, "MAX_KEPT_BYTES", 2 * kept.size_bytes)
     list(model.open([request(100, 5, [7])], atoms, states))
     list(model.open([request(0, 5, [8])], atoms, states))
     list(model.open([request(200, 5, [7])], atoms, states))
     assert len(kept) == 2
-    assert kept.size_bytes <= context_states.MAX_KEPT_BYTES
+    assert kept.size_bytes <= kept_sequences.MAX_KEPT_BYTES
     before = count_contexts(model)
     list(model.open([request(0, 5, [9]), request(200, 5, [9])], atoms, states))
     assert count_contexts(model) == before, "used last"
     list(model.open([request(100, 5, [9])], atoms, states))
     assert count_contexts(model) == before + 1, "dropped"
-    monkeypatch.setattr(context_states, "MAX_KEPT_BYTES", 1)
+    monkeypatch.setattr(kept_sequences, "MAX_KEPT_BYTES", 1)
     assert_same(model.open([request(300, 5, [9])], atoms, states), model.score([request(300, 5, [9])], atoms), model)
     assert len(kept) == 0
 
 
 @few_families
 def test_many_rests_take_several_rounds(model, atoms, monkeypatch):
-    monkeypatch.setattr(prefix_cache, "ROW_TOKENS", 4)
+    monkeypatch.setattr(prefix_cache, "MAX_ROW_TOKENS", 4)
     monkeypatch.setattr(prefix_cache, "MAX_ROUND_BYTES", 1)
     requests = [request(text, 3 + n % 3, [30 + n, 50 + n]) for n in range(9) for text in (0, 100)]
     assert_same(model.open(requests, atoms), model.score(requests, atoms), model)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from wordprob.core.arrays import Ints
 
 MAX_BATCH_ROWS = 1024
@@ -94,15 +96,17 @@ def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     >>> group_by_prefix([np.array(ids) for ids in ([1], [1, 2], [1, 3], [1, 2, 4])])
     [PrefixGroup(longest=2, members=[2]), PrefixGroup(longest=3, members=[3, 1, 0])]
     """
-    keys = [ids.astype(">i8").tobytes() for ids in contexts]  # big-endian bytes compare as the ids do
+    indices_of: dict[bytes, list[int]] = {}
+    for index, ids in enumerate(contexts):
+        indices_of.setdefault(ids.astype(np.int64, copy=False).tobytes(), []).append(index)
     # In descending order a context comes after everything that it is a prefix of, and everything in between begins with
     # it too. So it is enough to compare it with the longest member of the latest group.
-    descending = sorted(range(len(keys)), key=lambda index: keys[index], reverse=True)
     groups: list[PrefixGroup] = []
-    for index in descending:
-        key = keys[index]
-        if groups and keys[groups[-1].longest].startswith(key):
-            groups[-1].members.append(index)
+    longest = b""
+    for key in sorted(indices_of, reverse=True):
+        if groups and longest.startswith(key):
+            groups[-1].members.extend(indices_of[key])
         else:
-            groups.append(PrefixGroup(index, [index]))
+            groups.append(PrefixGroup(indices_of[key][0], indices_of[key]))
+            longest = key
     return groups

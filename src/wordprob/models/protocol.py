@@ -42,6 +42,8 @@ class Request:
         The rows at which they are wanted.
     context_tokens
         How many of the ids, at most ``first``, are a context that other requests share; ``first`` by default.
+    is_extended_later
+        Whether later requests will begin with these ids: a model may keep what it needs to go on from them.
     """
 
     ids: Ints
@@ -52,6 +54,7 @@ class Request:
     statistics: tuple[str, ...] = ()
     statistics_rows: Ints = field(default_factory=lambda: NO_ROWS)
     context_tokens: int | None = None
+    is_extended_later: bool = False
 
     @property
     def n_context(self) -> int:

@@ -162,6 +162,7 @@ class AllSpellings:
                 gather_lists=np.array([numbers[listed] for listed in wanted], dtype=np.int64),
                 id_lists=id_lists,
                 context_tokens=context_tokens,
+                is_extended_later=not search.is_whole(prefix),
             )
 
     def _ids(self, prepared: PreparedBatch, search: WordSearch, prefix: Prefix) -> tuple[Ints, int]:

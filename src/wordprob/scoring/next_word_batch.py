@@ -276,6 +276,7 @@ def _next_token_request(search: NextWordSearch, beginning: Beginning) -> Request
         statistics=("log_probs",),
         statistics_rows=np.array([row], dtype=np.int64),
         context_tokens=min(shared, row),
+        is_extended_later=True,
     )
 
 

@@ -145,13 +145,8 @@ class Forward:
         return self.to_device(ids), mask
 
     def to_device(self, values: NDArray[Any]) -> torch.Tensor:
-        """Return numbers on the device; a GPU copies them by itself from pinned memory, so that nothing waits."""
-        import torch
-
-        tensor = torch.from_numpy(values)
-        if self.on_gpu:
-            tensor = tensor.pin_memory()
-        return tensor.to(self.device, non_blocking=True)
+        """Return numbers on the network's device."""
+        return on_device(values, self.device)
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -184,6 +179,16 @@ class Forward:
         if not self.on_gpu:
             return nullcontext()
         return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
+
+def on_device(values: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Return numbers on a device; a GPU copies them by itself from pinned memory, so that nothing waits."""
+    import torch
+
+    tensor = torch.from_numpy(values)
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def _distinct_configs(config: Any) -> list[Any]:

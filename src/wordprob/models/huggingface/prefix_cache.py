@@ -1,15 +1,16 @@
-"""Contexts that many requests share: each is run once, and the requests go on from its key/value states.
+"""Requests that go on from kept key/value states: of a context that many share, or of an earlier request.
 
 A request splits its ids into a context ``ids[:n_context]`` and a *rest*, whose states are wanted from ``first`` on.
 Contexts of which one is a prefix of another need one run, of the longest. Then rests are run in rows. A row belongs to
 one context and holds several rests one after another::
 
-    keys     c0 c1 c2 c3 | a0 a1 | b0        context, then rest a (of a request whose context is c0 c1 c2 c3)
-    query a1  x  x  x  x    x  x               and rest b (of one whose context is c0 c1 only)
-    query b0  x  x                   x       x: attends to
+    keys     c0 c1 c2 c3 | a0 | a1 a2 | b0     context, then rest a (of a request whose context is c0 c1 c2 c3)
+    query a2  x  x  x  x    x    x  x            and rest b (of one whose context is c0 c1 only)
+    query b0  x  x                     x       x: attends to
 
-A batch has rows of several contexts, so the mask is ``[B, 1, Q, L + Q]``: B rows, L the length of the longest context,
-Q the length of the longest row.
+Only ``a1 a2`` and ``b0`` are run: the states of ``a0`` were kept when a request ended there that was to be extended. A
+batch has rows of several contexts, so the mask is ``[B, 1, Q, L + Q]``: B rows, Q the length of the longest row, L the
+largest number of tokens that are kept for a row.
 
 Sequences that are run in full, contexts among them, are run as trees where they begin alike
 (:mod:`wordprob.models.prefix_trees`): each shared token once.
@@ -22,10 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints, concat_ranges
+from wordprob.core.arrays import Ints, concat_ints, concat_ranges
 from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
-from wordprob.models.huggingface.context_states import ContextStates, KeptContexts
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
+from wordprob.models.huggingface.kept_sequences import KeptSequences
+from wordprob.models.huggingface.token_states import PADDING_SLOT
 from wordprob.models.huggingface.varlen_attention import attention_window
 from wordprob.models.prefix_trees import PrefixTree, grow_trees, lone_tree
 from wordprob.models.protocol import PrefixStates, Request
@@ -37,11 +39,23 @@ MAX_ROUND_BYTES = 1 << 30
 """Key/value states of the contexts that are worked on at a time, about."""
 BATCHES_IN_ROUND = 4
 """Batches of contexts that are run before their rests are, at most."""
-ROW_TOKENS = 512
+MAX_ROW_TOKENS = 512
 """Tokens of rests in a row after one context, at most, unless one rest is longer."""
+KEPT_TOKEN_COST = 1 / 50
+"""What a token costs whose states are put before a row, compared with one that is run. Measured: 1/40 to 1/100."""
 
+NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
 PADDING = -1
 """Stands for the number of a rest where a row has none."""
+NO_REST = -2
+"""Stands for the number of a rest where tokens before a row belong to its context, or are padding."""
+
+
+class SharedContext(NamedTuple):
+    """A context, and the requests that go on from it or from a part of it, by index."""
+
+    ids: Ints
+    members: list[int]
 
 
 class RequestGroups(NamedTuple):
@@ -59,7 +73,7 @@ class RequestGroups(NamedTuple):
 
     in_full: list[int]
     kept: list[int]
-    shared: list[tuple[Ints, list[int]]]
+    shared: list[SharedContext]
 
 
 class SequenceStates(NamedTuple):
@@ -71,25 +85,54 @@ class SequenceStates(NamedTuple):
         Which sequence.
     hidden
         Its hidden states, ``[length, H]``.
-    states
-        Its key/value states.
+    slots
+        Where the key/value states of its tokens are.
     """
 
     number: int
     hidden: torch.Tensor
-    states: ContextStates
+    slots: Ints
+
+
+class Rest(NamedTuple):
+    """What is run of a request.
+
+    Attributes
+    ----------
+    member
+        The request, by index.
+    own_slots
+        The states that are kept of its first tokens after the context.
+    n_run
+        How many tokens are run.
+    """
+
+    member: int
+    own_slots: Ints
+    n_run: int
 
 
 class RestRow(NamedTuple):
-    """Rests that are run in one row after one context: the states of the context, and the requests by index."""
+    """Rests that are run in one row after one context.
 
-    context: ContextStates
-    members: list[int]
-    tokens: int
+    Attributes
+    ----------
+    context_slots
+        The states of the context.
+    rests
+        The rests.
+    n_kept, n_run
+        How many tokens are kept for the row, and how many are run.
+    """
+
+    context_slots: Ints
+    rests: list[Rest]
+    n_kept: int
+    n_run: int
 
 
 class PrefixCache:
-    """Runs requests from the key/value states of their contexts.
+    """Runs requests from the key/value states of what they begin with.
 
     Parameters
     ----------
@@ -108,6 +151,8 @@ class PrefixCache:
         How many sequences have been run in full so far.
     tokens_run
         How many tokens they had, those of a shared beginning counted once.
+    rest_tokens_run
+        How many tokens of rests have been run so far.
     """
 
     def __init__(self, forward: Forward) -> None:
@@ -119,6 +164,7 @@ class PrefixCache:
         self.shares_beginnings = False
         self.contexts_run = 0
         self.tokens_run = 0
+        self.rest_tokens_run = 0
 
     def fits(self, request: Request) -> bool:
         """Return True if a request can go on from the states of its context, or others from its own.
@@ -127,9 +173,9 @@ class PrefixCache:
         """
         return self.usable and len(request.ids) < self._window
 
-    def kept_in(self, states: PrefixStates) -> KeptContexts:
-        """Return the contexts of this model that are kept in ``states``."""
-        kept: KeptContexts = states.entries.setdefault(self, KeptContexts())
+    def kept_in(self, states: PrefixStates) -> KeptSequences:
+        """Return the sequences of this model that are kept in ``states``."""
+        kept: KeptSequences = states.entries.setdefault(self, KeptSequences())
         return kept
 
     def split(self, requests: Sequence[Request], states: PrefixStates | None) -> RequestGroups:
@@ -149,7 +195,7 @@ class PrefixCache:
             if len(members) == 1 and states is None:
                 in_full.add(members[0])
             else:
-                shared.append((_context_of(requests, fitting, group), members))
+                shared.append(SharedContext(_context_of(requests, fitting, group), members))
         return RequestGroups(sorted(in_full), kept, shared)
 
     def run_and_keep(
@@ -159,34 +205,37 @@ class PrefixCache:
         import torch
 
         kept = self.kept_in(states)
-        for batch in self.run_sequences([requests[index].ids for index in indices]):
+        for batch in self.run_sequences([requests[index].ids for index in indices], kept):
             wanted = []
             members = []
             for sequence in batch:
                 request = requests[indices[sequence.number]]
-                kept.add(request.ids, sequence.states)
+                kept.add(request.ids, sequence.slots)
+                kept.states.release(sequence.slots)
                 wanted.append(sequence.hidden[request.first :])
                 members.append(indices[sequence.number])
             yield members, torch.cat(wanted)
 
     def run_shared(
-        self,
-        requests: Sequence[Request],
-        shared: Sequence[tuple[Ints, list[int]]],
-        states: PrefixStates | None,
+        self, requests: Sequence[Request], shared: Sequence[SharedContext], states: PrefixStates | None
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield requests by index, with the states of the rows that they ask for, one request after another.
-
-        ``shared`` pairs a context with the requests that it serves.
-        """
-        kept = None if states is None else self.kept_in(states)
-        lengths = [len(context) for context, _ in shared]
-        for places in pack(lengths, self._round_tokens()):
-            contexts = self._context_states([shared[place][0] for place in places], kept)
+        """Yield requests by index, with the states of the rows that they ask for, one request after another."""
+        kept = KeptSequences() if states is None else self.kept_in(states)
+        for places in pack([len(context.ids) for context in shared], self._round_tokens()):
+            some = [shared[place] for place in places]
+            slots_of_contexts = self._context_slots([context.ids for context in some], kept, keep=states is not None)
+            held = list(slots_of_contexts)
             rows = []
-            for place, context in zip(places, contexts, strict=True):
-                rows += _rest_rows(context, shared[place][1], requests)
-            yield from self._run_rows(rows, requests)
+            rests = [self._rests(context, requests, kept) for context in some]
+            row_tokens = _best_row_tokens(rests, [len(context.ids) for context in some])
+            for slots, own in zip(slots_of_contexts, rests, strict=True):
+                held += [rest.own_slots for rest in own]
+                rows += _rows(slots, own, row_tokens)
+            try:
+                yield from self._run_rows(rows, requests, kept)
+            finally:
+                for slots in held:
+                    kept.states.release(slots)
 
     def _round_tokens(self) -> int:
         most = BATCHES_IN_ROUND * self._forward.budget.tokens
@@ -194,27 +243,30 @@ class PrefixCache:
 
     # --- contexts ---
 
-    def _context_states(self, contexts: Sequence[Ints], kept: KeptContexts | None) -> list[ContextStates]:
-        """Return the states of contexts; those that are not kept already are run, and kept."""
-        found = [None if kept is None else kept.find(context) for context in contexts]
-        missing = [place for place, states in enumerate(found) if states is None]
-        new = dict(zip(missing, self.run_contexts([contexts[place] for place in missing]), strict=True))
-        if kept is not None:
-            for place, states in new.items():
-                kept.add(contexts[place], states)
-        return [new[place] if states is None else states for place, states in enumerate(found)]
-
-    def run_contexts(self, contexts: Sequence[Ints]) -> list[ContextStates]:
-        """Run contexts and return their states."""
-        states: dict[int, ContextStates] = {}
-        for batch in self.run_sequences(contexts):
-            states.update((sequence.number, sequence.states) for sequence in batch)
-        return [states[index] for index in range(len(contexts))]
+    def _context_slots(self, contexts: Sequence[Ints], kept: KeptSequences, keep: bool) -> list[Ints]:
+        """Return where the states of contexts are; the caller holds them. Those that are not kept already are run."""
+        found = [kept.find(context) for context in contexts]
+        missing = []
+        for place, slots in enumerate(found):
+            if slots is None:
+                missing.append(place)
+            else:
+                kept.states.hold(slots)
+        for batch in self.run_sequences([contexts[place] for place in missing], kept):
+            for sequence in batch:
+                place = missing[sequence.number]
+                found[place] = sequence.slots
+                if keep:
+                    kept.add(contexts[place], sequence.slots)
+        return [slots for slots in found if slots is not None]
 
     # --- whole sequences ---
 
-    def run_sequences(self, sequences: Sequence[Ints]) -> Iterator[list[SequenceStates]]:
-        """Run sequences in full, and yield their states, some at a time; what they begin with alike is run once."""
+    def run_sequences(self, sequences: Sequence[Ints], kept: KeptSequences) -> Iterator[list[SequenceStates]]:
+        """Run sequences in full, and yield their states, some at a time; what they begin with alike is run once.
+
+        The slots of their tokens are the caller's, who is to release them.
+        """
         if self.shares_beginnings:
             trees = grow_trees(sequences)
         else:
@@ -230,12 +282,12 @@ class PrefixCache:
             return batches
 
         def run(batch: list[int]) -> list[SequenceStates]:
-            return self._run_tree_batch([trees[index] for index in batch])
+            return self._run_tree_batch([trees[index] for index in batch], kept)
 
         lengths = [len(tree.ids) for tree in trees]
         yield from run_within_memory(list(range(len(trees))), lengths, self._forward.budget, plan, run)
 
-    def _run_tree_batch(self, trees: Sequence[PrefixTree]) -> list[SequenceStates]:
+    def _run_tree_batch(self, trees: Sequence[PrefixTree], kept: KeptSequences) -> list[SequenceStates]:
         """Run a padded batch of trees; return the states of all their sequences."""
         from transformers import DynamicCache
 
@@ -248,17 +300,33 @@ class PrefixCache:
         cache = DynamicCache()
         hidden: torch.Tensor = self._forward.run_trunk(**inputs, past_key_values=cache, use_cache=True)[0]
         self.contexts_run += sum(len(tree.members) for tree in trees)
-        self.tokens_run += sum(len(tree.ids) for tree in trees)
+        lengths = np.array([len(tree.ids) for tree in trees])
+        self.tokens_run += int(lengths.sum())
+        rows = np.repeat(np.arange(len(trees)), lengths)
+        columns = concat_ranges(np.zeros(len(trees), dtype=np.int64), lengths)
+        slots = self._write(cache, rows, columns, kept)
+        slots_of_trees = np.split(slots, np.cumsum(lengths)[:-1])
         found = []
-        for row, tree in enumerate(trees):
+        for row, (tree, slots_of_tree) in enumerate(zip(trees, slots_of_trees, strict=True)):
             for member, path in zip(tree.members, tree.paths, strict=True):
                 # A lone sequence is a slice of its row, what comes after it being padding; others are copied.
                 chosen: Any = self._forward.to_device(path) if tree.branches else slice(len(path))
-                layers = [(layer.keys[row][:, chosen], layer.values[row][:, chosen]) for layer in cache.layers]
-                states = ContextStates(len(path), layers, is_view=not tree.branches)
-                found.append(SequenceStates(member, hidden[row][chosen], states))
-        self._token_bytes = found[0].states.size_bytes // found[0].states.length
+                own_slots = slots_of_tree[path]
+                kept.states.hold(own_slots)
+                found.append(SequenceStates(member, hidden[row][chosen], own_slots))
+        kept.states.release(slots)
         return found
+
+    def _write(self, cache: Any, rows: Ints, columns: Ints, kept: KeptSequences) -> Ints:
+        """Put states of tokens of a batch into slots, which the caller holds; return these."""
+        slots = kept.states.take(len(rows))
+        try:
+            kept.states.write(slots, [(layer.keys, layer.values) for layer in cache.layers], rows, columns)
+        except BaseException:  # there may be too little memory; then a smaller batch is tried
+            kept.states.release(slots)
+            raise
+        self._token_bytes = kept.states.token_bytes
+        return slots
 
     def _tree_mask(self, trees: Sequence[PrefixTree]) -> torch.Tensor:
         """Return ``[B, 1, T, T]``: what is added to the attention of the tokens of each row to each other.
@@ -283,89 +351,160 @@ class PrefixCache:
 
     # --- rests ---
 
+    def _rests(self, context: SharedContext, requests: Sequence[Request], kept: KeptSequences) -> list[Rest]:
+        """Return what is to be run of the requests of a context; the caller holds what is kept of them."""
+        rests = []
+        for member in context.members:
+            request = requests[member]
+            # What is wanted begins after the token at ``first``, which must be run.
+            longest = kept.find_longest(request.ids[: request.first], request.n_context)
+            own_slots = NO_SLOTS if longest is None else longest[request.n_context :]
+            kept.states.hold(own_slots)
+            rests.append(Rest(member, own_slots, len(request.ids) - request.n_context - len(own_slots)))
+        return rests
+
     def _run_rows(
-        self, rows: Sequence[RestRow], requests: Sequence[Request]
+        self, rows: Sequence[RestRow], requests: Sequence[Request], kept: KeptSequences
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         def plan(indices: Sequence[int], _: Sequence[int]) -> list[list[int]]:
             return self._plan_rows([rows[index] for index in indices], indices)
 
         def run(batch: list[int]) -> tuple[list[int], torch.Tensor]:
             chosen = [rows[index] for index in batch]
-            members = [member for row in chosen for member in row.members]
-            return members, self._run_row_batch(chosen, requests)
+            members = [rest.member for row in chosen for rest in row.rests]
+            return members, self._run_row_batch(chosen, requests, kept)
 
-        lengths = [row.tokens for row in rows]
+        lengths = [row.n_run for row in rows]
         yield from run_within_memory(list(range(len(rows))), lengths, self._rest_budget, plan, run)
 
     def _plan_rows(self, rows: Sequence[RestRow], indices: Sequence[int]) -> list[list[int]]:
-        """Group rows into batches that are within the budget for rests, and whose contexts are within that of a round.
+        """Group rows into batches that are within the budget for rests, and what is kept for them within a round's.
 
-        Contexts of similar lengths go together: a batch has copies of its contexts' states, padded to the longest.
+        Rows with similarly many kept tokens go together: a batch has copies of these states, padded to the longest.
         """
-        by_context = sorted(range(len(rows)), key=lambda place: -rows[place].context.length)
-        max_context_tokens = self._round_tokens()
+        by_kept = sorted(range(len(rows)), key=lambda place: -rows[place].n_kept)
+        max_kept_tokens = self._round_tokens()
         batches: list[list[int]] = []
         row_tokens = 0
-        context_tokens = 0
-        for place in by_context:
+        kept_tokens = 0
+        for place in by_kept:
             count = len(batches[-1]) + 1 if batches else 1
-            longest = max(row_tokens, rows[place].tokens)
-            fits = count * longest <= self._rest_budget.tokens and count * context_tokens <= max_context_tokens
+            longest = max(row_tokens, rows[place].n_run)
+            fits = count * longest <= self._rest_budget.tokens and count * kept_tokens <= max_kept_tokens
             if batches and fits:
                 batches[-1].append(indices[place])
                 row_tokens = longest
             else:
                 batches.append([indices[place]])
-                row_tokens = rows[place].tokens
-                context_tokens = rows[place].context.length
+                row_tokens = rows[place].n_run
+                kept_tokens = rows[place].n_kept
         return batches
 
-    def _run_row_batch(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> torch.Tensor:
-        """Run a batch of rows; return the states of all rests, one after another."""
-        longest_context = max(row.context.length for row in rows)
-        longest_row = max(row.tokens for row in rows)
-        ids = np.zeros((len(rows), longest_row), dtype=np.int64)
-        positions = np.zeros_like(ids)
-        context_lengths = np.zeros_like(ids)  # how much of its row's context each token attends to
-        rest_numbers = np.full_like(ids, PADDING)  # which of its row's rests each token belongs to
-        wanted = np.zeros(ids.shape, dtype=bool)
-        for number, row in enumerate(rows):
-            members = [requests[member] for member in row.members]
-            contexts = np.array([request.n_context for request in members])
-            lengths = np.array([len(request.ids) for request in members]) - contexts
-            own = slice(row.tokens)
-            ids[number, own] = np.concatenate([request.ids[request.n_context :] for request in members])
-            positions[number, own] = concat_ranges(contexts, lengths)
-            context_lengths[number, own] = np.repeat(contexts, lengths)
-            rest_numbers[number, own] = np.repeat(np.arange(len(members)), lengths)
-            firsts = np.array([request.first for request in members])
-            wanted[number, own] = positions[number, own] >= np.repeat(firsts, lengths)
-        visible = _visible(
-            longest_context, self._forward.to_device(context_lengths), self._forward.to_device(rest_numbers)
-        )
-        states: torch.Tensor = self._forward.run_trunk(
-            input_ids=self._forward.to_device(ids),
-            position_ids=self._forward.to_device(positions),
+    def _run_row_batch(self, rows: Sequence[RestRow], requests: Sequence[Request], kept: KeptSequences) -> torch.Tensor:
+        """Run a batch of rows; return the states of all rests that are wanted, one after another."""
+        batch = RestBatch(rows, requests)
+        to_device = self._forward.to_device
+        visible = _visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
+        cache = _cache_of(kept.states.read(batch.slots))
+        hidden: torch.Tensor = self._forward.run_trunk(
+            input_ids=to_device(batch.ids),
+            position_ids=to_device(batch.positions),
             attention_mask=self._added_to_attention(visible),
-            past_key_values=_stacked([row.context for row in rows], longest_context),
+            past_key_values=cache,
             use_cache=True,
         )[0]
-        return states.flatten(0, 1)[self._forward.to_device(np.flatnonzero(wanted))]
+        self.rest_tokens_run += sum(row.n_run for row in rows)
+        self._keep_extended(batch, rows, requests, cache, kept)
+        return hidden.flatten(0, 1)[to_device(np.flatnonzero(batch.wanted))]
+
+    def _keep_extended(
+        self, batch: RestBatch, rows: Sequence[RestRow], requests: Sequence[Request], cache: Any, kept: KeptSequences
+    ) -> None:
+        """Keep the states of requests that later ones will begin with."""
+        extended = batch.extended
+        if not extended.any():
+            return
+        batch_rows, columns = np.nonzero(extended)
+        slots = np.full(extended.shape, PADDING_SLOT)
+        new = self._write(cache, batch_rows, columns + batch.slots.shape[1], kept)
+        slots[extended] = new
+        for number, row in enumerate(rows):
+            column = 0
+            for rest in row.rests:
+                request = requests[rest.member]
+                if request.is_extended_later:
+                    context = row.context_slots[: request.n_context]
+                    own = slots[number, column : column + rest.n_run]
+                    kept.add(request.ids, np.concatenate([context, rest.own_slots, own]))
+                column += rest.n_run
+        kept.states.release(new)
 
 
-def _visible(longest_context: int, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
-    """Return ``[B, 1, Q, L + Q]``: True where a token of a row attends to the context, or to the row itself.
+class RestBatch:
+    """Rows of rests as arrays: B rows, Q tokens that are run in each, L tokens that are kept for each.
 
-    ``context_lengths`` and ``rest_numbers`` are ``[B, Q]``. Padding is treated as a rest without a context: it attends
-    to itself, so that no softmax is over nothing.
+    Attributes
+    ----------
+    slots, owners
+        ``[B, L]``: where the states of kept tokens are, and the number of the rest in its row that each belongs to.
+    ids, positions
+        ``[B, Q]``: the tokens that are run, and their places in their sequences.
+    context_lengths
+        ``[B, Q]``: how much of its row's context each token attends to.
+    rest_numbers
+        ``[B, Q]``: which of its row's rests each token belongs to.
+    wanted, extended
+        ``[B, Q]``: whether the hidden states of a token are wanted, and whether its key/value states are to be kept.
+    """
+
+    def __init__(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> None:
+        shape = len(rows), max(row.n_run for row in rows)
+        self.slots = np.full((len(rows), max(row.n_kept for row in rows)), PADDING_SLOT)
+        self.owners = np.full(self.slots.shape, NO_REST)
+        self.ids = np.zeros(shape, dtype=np.int64)
+        self.positions = np.zeros(shape, dtype=np.int64)
+        self.context_lengths = np.zeros(shape, dtype=np.int64)
+        self.rest_numbers = np.full(shape, PADDING)
+        self.wanted = np.zeros(shape, dtype=bool)
+        self.extended = np.zeros(shape, dtype=bool)
+        for number, row in enumerate(rows):
+            self._fill(number, row, [requests[rest.member] for rest in row.rests])
+
+    def _fill(self, number: int, row: RestRow, members: Sequence[Request]) -> None:
+        n_context = len(row.context_slots)
+        self.slots[number, : row.n_kept] = concat_ints([row.context_slots, *(rest.own_slots for rest in row.rests)])
+        own_lengths = np.array([len(rest.own_slots) for rest in row.rests])
+        self.owners[number, n_context : row.n_kept] = np.repeat(np.arange(len(members)), own_lengths)
+        contexts = np.array([request.n_context for request in members])
+        firsts = np.array([request.first for request in members])
+        is_extended = np.array([request.is_extended_later for request in members])
+        lengths = np.array([rest.n_run for rest in row.rests])
+        begins = contexts + own_lengths
+        run = slice(row.n_run)
+        self.ids[number, run] = np.concatenate(
+            [request.ids[begin:] for request, begin in zip(members, begins.tolist(), strict=True)]
+        )
+        self.positions[number, run] = concat_ranges(begins, lengths)
+        self.context_lengths[number, run] = np.repeat(contexts, lengths)
+        self.rest_numbers[number, run] = np.repeat(np.arange(len(members)), lengths)
+        self.wanted[number, run] = self.positions[number, run] >= np.repeat(firsts, lengths)
+        self.extended[number, run] = np.repeat(is_extended, lengths)
+
+
+def _visible(owners: torch.Tensor, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
+    """Return ``[B, 1, Q, L + Q]``: True where a token of a row attends to a kept token, or to one of the row.
+
+    The arguments are those of :class:`RestBatch`. Padding is treated as a rest without a context: it attends to itself,
+    so that no softmax is over nothing.
     """
     import torch
 
     places = torch.arange(rest_numbers.shape[1], device=rest_numbers.device)
-    context = torch.arange(longest_context, device=rest_numbers.device) < context_lengths[:, :, None]
+    context = torch.arange(owners.shape[1], device=owners.device) < context_lengths[:, :, None]
+    own = owners[:, None, :] == rest_numbers[:, :, None]
     same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
     not_later = places[:, None] >= places[None, :]
-    return torch.cat([context, same_rest & not_later], dim=2)[:, None]
+    return torch.cat([context | own, same_rest & not_later], dim=2)[:, None]
 
 
 def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:
@@ -373,33 +512,37 @@ def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: Pref
     return request.ids[: request.n_context]
 
 
-def _rest_rows(context: ContextStates, members: Sequence[int], requests: Sequence[Request]) -> list[RestRow]:
-    """Return the rests of requests in rows of at most :data:`ROW_TOKENS` tokens."""
-    lengths = [len(requests[member].ids) - requests[member].n_context for member in members]
+def _rows(context_slots: Ints, rests: Sequence[Rest], max_tokens: int) -> list[RestRow]:
+    """Return the rests of a context in rows of at most so many tokens that are run."""
     rows = []
-    for places in pack(lengths, ROW_TOKENS):
-        tokens = sum(lengths[place] for place in places)
-        rows.append(RestRow(context, [members[place] for place in places], tokens))
+    for places in pack([rest.n_run for rest in rests], max_tokens):
+        own = [rests[place] for place in places]
+        n_kept = len(context_slots) + sum(len(rest.own_slots) for rest in own)
+        rows.append(RestRow(context_slots, own, n_kept, sum(rest.n_run for rest in own)))
     return rows
 
 
-def _stacked(contexts: Sequence[ContextStates], longest: int) -> object:
-    """Return a cache that holds the states of contexts as a batch, padded with zeros to the longest."""
-    import torch
+def _best_row_tokens(rests: Sequence[Sequence[Rest]], context_lengths: Sequence[int]) -> int:
+    """Return how long rows are to be: long ones are padded, and before each short one its context stands again."""
+    longest = max(rest.n_run for own in rests for rest in own)
+    tokens = np.array([sum(rest.n_run for rest in own) for own in rests])
+    choices = [longest]
+    while 2 * choices[-1] <= MAX_ROW_TOKENS and choices[-1] < tokens.max():
+        choices.append(2 * choices[-1])
+
+    def cost(row_tokens: int) -> float:
+        n_rows = np.ceil(tokens / row_tokens)
+        padded_to = min(row_tokens, int(tokens.max()))
+        return float((n_rows * (padded_to + KEPT_TOKEN_COST * np.array(context_lengths))).sum())
+
+    return min(choices, key=cost)
+
+
+def _cache_of(layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    """Return key/value states as transformers takes them."""
     from transformers import DynamicCache
 
     cache = DynamicCache()
-    for number in range(len(contexts[0].layers)):
-        keys, values = (
-            torch.stack([_padded(context.layers[number][which], longest) for context in contexts]) for which in (0, 1)
-        )
+    for number, (keys, values) in enumerate(layers):
         cache.update(keys, values, number)
     return cache
-
-
-def _padded(states: torch.Tensor, length: int) -> torch.Tensor:
-    """Return states ``[heads, n, size]`` as ``[heads, length, size]``: cut, or with zeros at the end."""
-    import torch
-
-    missing = length - states.shape[1]
-    return torch.nn.functional.pad(states, (0, 0, 0, missing))

@@ -6,13 +6,14 @@ the plain way from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.huggingface.forward import Forward
+from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.tokenizer import first_line
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
 from wordprob.models.protocol import PrefixStates, Request
@@ -203,7 +204,7 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     cache.shares_beginnings = True
     try:
         with forward.ready():
-            found = [sequence for batch in cache.run_sequences(sequences) for sequence in batch]
+            found = [sequence for batch in cache.run_sequences(sequences, KeptSequences()) for sequence in batch]
             alone = [forward.run_requests([Request(sequences[sequence.number])]) for sequence in found]
     except UNSUPPORTED:
         return False
@@ -214,35 +215,47 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
 
 
 def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head) -> bool:
-    """Return True if going on from the states of contexts gives what running in full gives."""
-    import torch
-
+    """Return True if going on from kept states gives what running in full gives."""
     requests = [
-        Request(np.array([3, 4, 7]), first=2),
-        Request(np.array([3, 4, 5, 7, 6]), first=3),
+        Request(np.array([3, 4, 7]), first=2, is_extended_later=True),
+        Request(np.array([3, 4, 5, 7, 6]), first=3, is_extended_later=True),
         Request(np.array([5, 3, 4]), first=2),
     ]
     longer = Request(np.array([3, 4, 5, 7, 6, 3, 5, 4, 7, 3]), first=3)
-    full = is_full_precision(forward.network.dtype)
-    most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
-    before = cache.usable, cache.contexts_run, cache.tokens_run
+    extended = [
+        Request(np.array([3, 4, 7, 5]), first=3, context_tokens=2),
+        Request(np.array([3, 4, 5, 7, 6, 4, 3]), first=5, context_tokens=3),
+    ]
+    before = cache.usable, cache.contexts_run, cache.tokens_run, cache.rest_tokens_run
     cache.usable = True
-    if not all(cache.fits(request) for request in requests):
-        cache.usable, cache.contexts_run, cache.tokens_run = before
-        return False
-    if cache.fits(longer):  # a network may attend to a few tokens only
-        requests.append(longer)
     try:
+        if not all(cache.fits(request) for request in requests):
+            return False
+        # A network may attend to a few tokens only.
+        rounds = [[*requests, longer], extended]
+        fitting = [[request for request in some if cache.fits(request)] for some in rounds]
         with forward.ready():
-            groups = cache.split(requests, PrefixStates())
-            for indices, states in cache.run_shared(requests, groups.shared, None):
-                whole = [requests[index] for index in indices]
-                expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
-                resumed = torch.log_softmax(head.logits(states), dim=-1)
-                if not torch.allclose(resumed, expected, most, most):
-                    return False
+            states = PrefixStates()
+            return all(_resumed_are_correct(some, states, cache, forward, head) for some in fitting)
     except UNSUPPORTED:
         return False
     finally:
-        cache.usable, cache.contexts_run, cache.tokens_run = before
+        cache.usable, cache.contexts_run, cache.tokens_run, cache.rest_tokens_run = before
+
+
+def _resumed_are_correct(
+    requests: Sequence[Request], states: PrefixStates, cache: PrefixCache, forward: Forward, head: Head
+) -> bool:
+    """Return True if requests that go on from what is kept have the distributions that they have alone."""
+    import torch
+
+    full = is_full_precision(forward.network.dtype)
+    most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
+    groups = cache.split(requests, states)
+    for indices, hidden in cache.run_shared(requests, groups.shared, states):
+        whole = [requests[index] for index in indices]
+        expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
+        resumed = torch.log_softmax(head.logits(hidden), dim=-1)
+        if not torch.allclose(resumed, expected, most, most):
+            return False
     return True

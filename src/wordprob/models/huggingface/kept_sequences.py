@@ -1,0 +1,84 @@
+"""Sequences whose key/value states are kept, for requests that begin with them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+
+import numpy as np
+
+from wordprob.core.arrays import Ints
+from wordprob.models.huggingface.token_states import TokenStates
+
+MAX_KEPT_BYTES = 1 << 30
+"""Key/value states that are kept between calls, at most; the least recently used ones are dropped first."""
+ID_BYTES = np.dtype(np.int64).itemsize
+
+
+class KeptSequences:
+    """Sequences of ids, each with the slots of its tokens' states; the most recently used last.
+
+    Sequences that begin alike may share slots.
+
+    Attributes
+    ----------
+    states
+        The states of their tokens.
+    """
+
+    def __init__(self) -> None:
+        self.states = TokenStates()
+        self._slots: OrderedDict[bytes, Ints] = OrderedDict()
+        self._in_order: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that their states take."""
+        return self.states.size_bytes
+
+    def find(self, ids: Ints) -> Ints | None:
+        """Return the slots of a sequence, or of a longer one that begins with it."""
+        key = key_of(ids)
+        if key not in self._slots:
+            # What begins with the key comes next after it.
+            place = bisect_left(self._in_order, key)
+            if place == len(self._in_order) or not self._in_order[place].startswith(key):
+                return None
+            key = self._in_order[place]
+        self._slots.move_to_end(key)
+        return self._slots[key]
+
+    def find_longest(self, ids: Ints, n_least: int) -> Ints | None:
+        """Return the slots of the longest sequence that these ids begin with, if it is longer than ``n_least``."""
+        lengths = range(len(ids), n_least, -1)
+        key = key_of(ids) if lengths else b""
+        for length in lengths:
+            shorter = key[: length * ID_BYTES]
+            if shorter in self._slots:
+                self._slots.move_to_end(shorter)
+                return self._slots[shorter]
+        return None
+
+    def add(self, ids: Ints, slots: Ints) -> None:
+        """Keep a sequence, and drop the least recently used ones beyond :data:`MAX_KEPT_BYTES`."""
+        key = key_of(ids)
+        if key in self._slots:
+            return
+        self.states.hold(slots)
+        self._slots[key] = slots
+        insort(self._in_order, key)
+        while self._slots and self.size_bytes > MAX_KEPT_BYTES:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key, slots = self._slots.popitem(last=False)
+        del self._in_order[bisect_left(self._in_order, key)]
+        self.states.release(slots)
+
+
+def key_of(ids: Ints) -> bytes:
+    """Return ids as bytes: a sequence begins with another exactly if its bytes begin with the other's."""
+    return ids.astype(np.int64, copy=False).tobytes()
