@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+import wordprob
+from conftest import shared
 from tiny_models import FAMILIES, FEW, build
 from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
@@ -226,6 +228,21 @@ def test_the_check_of_kept_states_sees_wrong_positions(model, atoms, monkeypatch
     assert check(model.prefix_cache, model.forward, model.head)
     monkeypatch.setattr(model.forward, "run_trunk", forgets_positions)
     assert not check(model.prefix_cache, model.forward, model.head)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["stories15M", "fiction-bow"])
+def test_the_check_tells_rounding_from_positions_off_by_one(name, dtype, monkeypatch):
+    """With trained weights: on tokens that are in no text, stories15M hardly sees positions at all."""
+    model = wordprob.load(shared(f"models/{name}"), dtype=dtype).model
+    assert model.prefix_cache.usable
+    run = model.forward.run_trunk
+
+    def off_by_one(position_ids=None, **inputs):
+        return run(position_ids=None if position_ids is None else position_ids + 1, **inputs)
+
+    monkeypatch.setattr(model.forward, "run_trunk", off_by_one)
+    assert not self_checks.cached_contexts_are_correct(model.prefix_cache, model.forward, model.head)
 
 
 @few_families

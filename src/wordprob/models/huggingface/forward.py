@@ -25,6 +25,8 @@ CPU_BATCH_TOKENS = 512
 MAX_GPU_BATCH_TOKENS = 32768
 """Tokens in a batch on a GPU, if there is memory for so many."""
 MIN_GPU_BATCH_TOKENS = 1024
+FIRST_IDS: Ints = np.arange(3, 8)
+"""Ids that every vocabulary has."""
 
 Result = TypeVar("Result")
 Plan = Callable[[Sequence[int], Sequence[int]], list[list[int]]]
@@ -49,11 +51,15 @@ class Forward:
     ----------
     network
         A transformers model with a language-modelling head.
+    probe_ids
+        As the attribute.
 
     Attributes
     ----------
     network
         The network.
+    probe_ids
+        A few different tokens on which the network is tried: best ones that texts have.
     trunk
         The part of it that is run: all of it, so that "hidden states" are logits, unless another part is set.
     run_whole_batch
@@ -66,8 +72,9 @@ class Forward:
         How many tokens a batch may have.
     """
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, probe_ids: Ints = FIRST_IDS) -> None:
         self.network = network
+        self.probe_ids = probe_ids
         self.trunk: Any = network
         self.device: torch.device = network.device
         self.on_gpu = self.device.type == "cuda"

@@ -15,7 +15,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, listing
 from wordprob.models import threads
 from wordprob.models.huggingface import self_checks
-from wordprob.models.huggingface.forward import Forward
+from wordprob.models.huggingface.forward import FIRST_IDS, Forward
 from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
 from wordprob.models.huggingface.prefix_cache import PrefixCache
 from wordprob.models.huggingface.tokenizer import HFTokenizer
@@ -30,6 +30,8 @@ UNDECLARED_MAX_TOKENS = 4096
 """The context of networks that do not declare one."""
 PROBE_TEXT = "She saw the mark."
 """A text that every model is tried on when it is opened."""
+PROBE_SENTENCE = "She saw the mark on the old wall, and then she went home."
+"""Where the tokens come from on which shortcuts are tried."""
 MAX_TOKENS_SHOWN = 8
 """How many tokens an error message quotes."""
 CONTEXT_LENGTH_OPTIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
@@ -90,7 +92,7 @@ class HFModel:
     def _set_up(self) -> None:
         """Run the self-checks, and choose how to run the network by what they find."""
         self._last_layer = self._describe_last_layer()
-        self.forward = Forward(self.network)
+        self.forward = Forward(self.network, self._probe_ids())
         self.vocab_size = self_checks.require_causal_logits(self.forward, self._name)
         self._check_vocabulary()
         linear = self.network.get_output_embeddings()
@@ -110,6 +112,13 @@ class HFModel:
             self.forward.run_whole_batch = self_checks.compiled_trunk(self.forward)
         if self.forward.on_gpu:
             self.forward.varlen = self_checks.checked_varlen_attention(self.forward)
+
+    def _probe_ids(self) -> Ints:
+        """Return a few different tokens of an ordinary sentence, on which the network can be tried."""
+        n_embedded = self.network.get_input_embeddings().weight.shape[0]
+        ids = self.tokenizer.encode([PROBE_SENTENCE])[0].ids.tolist()
+        ordinary = [token for token in dict.fromkeys(ids) if token < n_embedded]
+        return np.array(ordinary[: len(FIRST_IDS)]) if len(ordinary) >= len(FIRST_IDS) else FIRST_IDS
 
     def _describe_last_layer(self) -> tuple[int, ...]:
         """Return what changes when the user trains or replaces the head, or hooks into it or the network."""

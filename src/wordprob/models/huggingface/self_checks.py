@@ -1,4 +1,7 @@
-"""Checks that a network makes on itself, on a few ids, before a shortcut is trusted.
+"""Checks that a network makes on itself, on a few tokens, before a shortcut is trusted.
+
+The tokens are ordinary ones (:attr:`Forward.probe_ids`). On tokens that it never saw in training, a network may not
+care about their order, or magnify every rounding error.
 
 Every check compares a shortcut with the plain way. A network on which a shortcut fails, or gives other numbers, takes
 the plain way from then on.
@@ -8,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.huggingface.forward import Forward
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from wordprob.models.huggingface.head import Head
     from wordprob.models.huggingface.prefix_cache import PrefixCache
 
-LONG_ROW = [3, 4, 5, 6, 7]
-SHORT_ROW = [3, 4, 7]
+LONG_ROW = [0, 1, 2, 3, 4]
+SHORT_ROW = [0, 1, 4]
+"""Rows of probe tokens, by number."""
 UNSUPPORTED = (
     AssertionError,
     AttributeError,
@@ -43,9 +45,13 @@ MAX_STATE_DIFFERENCE_IN_HALF_PRECISION = 0.05
 MAX_LOOK_AHEAD_DIFFERENCE = 1e-4
 MAX_LOOK_AHEAD_DIFFERENCE_IN_HALF_PRECISION = 0.005
 """How far logits before a token may be apart when that token is another one, as a share of their norm."""
-MAX_LOG_PROB_DIFFERENCE = 1e-3
-MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION = 0.01
-"""How far log-probabilities may be apart, absolutely plus relatively."""
+MAX_LOG_PROB_DIFFERENCE_NATS = 1e-3
+"""How far log-probabilities may be apart."""
+MAX_MEAN_DIFFERENCE_IN_HALF_PRECISION_NATS = 0.1
+"""How far they may be apart in half precision, where only the mean over next tokens by their probability is steady.
+
+Measured with trained models in bfloat16: at most 0.05; with positions that are off by one, 0.17 and more.
+"""
 HEAD_FACTOR = 100
 """What the head's output is multiplied with, so that a cap or a scale after it shows."""
 
@@ -79,7 +85,7 @@ def require_causal_logits(forward: Forward, name: str) -> int:
 
     kind = type(forward.network).__name__
     changed = [*LONG_ROW[:-1], SHORT_ROW[0]]
-    ids = torch.tensor([LONG_ROW, changed], device=forward.device)
+    ids = forward.to_device(forward.probe_ids[[LONG_ROW, changed]])
     try:
         with forward.ready():
             logits = getattr(forward.network(input_ids=ids), "logits", None)
@@ -114,7 +120,7 @@ def head_is_plain(forward: Forward, head: Any) -> bool:
         return False
     if not head.weight.is_floating_point() or head.weight.device != forward.device:
         return False
-    ids = torch.tensor([LONG_ROW], device=forward.device)
+    ids = forward.to_device(forward.probe_ids[[LONG_ROW]])
     seen: list[torch.Tensor] = []
 
     def enlarge(_: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
@@ -147,7 +153,7 @@ def padding_is_unseen(forward: Forward) -> bool:
     """Return True if what comes after a text changes nothing in it, as in every causal network."""
     masked = forward.masks_padding
     forward.masks_padding = True
-    ids, mask = forward.pad([LONG_ROW, SHORT_ROW])
+    ids, mask = forward.pad([forward.probe_ids[LONG_ROW], forward.probe_ids[SHORT_ROW]])
     forward.masks_padding = masked
     with forward.ready():
         try:
@@ -163,7 +169,7 @@ def checked_varlen_attention(forward: Forward) -> VarlenAttention | None:
     """Return what runs sequences one after another, if that gives what padding them gives; else ``None``."""
     import torch
 
-    rows = [np.array(row) for row in (LONG_ROW, SHORT_ROW, [5, 3, 4, 7])]
+    rows = [forward.probe_ids[row] for row in (LONG_ROW, SHORT_ROW, [2, 0, 1, 4])]
     ids, mask = forward.pad(rows)
     with forward.ready():
         try:
@@ -182,7 +188,7 @@ def compiled_trunk(forward: Forward) -> Callable[..., Any]:
     import torch
 
     compiled: Callable[..., Any] = torch.compile(forward.trunk.forward, dynamic=True)
-    ids, mask = forward.pad([LONG_ROW, SHORT_ROW])
+    ids, mask = forward.pad([forward.probe_ids[LONG_ROW], forward.probe_ids[SHORT_ROW]])
     try:
         with forward.ready():
             states = compiled(input_ids=ids, attention_mask=mask)[0]
@@ -199,7 +205,8 @@ def compiled_trunk(forward: Forward) -> Callable[..., Any]:
 
 def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     """Return True if sequences that are run as a tree have the states that they have alone."""
-    sequences = [np.array(row) for row in ([3, 4, 5, 6, 7, 3], [3, 4, 5, 6, 3], [3, 4, 5, 6, 3, 5, 7], [7, 3])]
+    rows = ([0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0], [0, 1, 2, 3, 0, 2, 4], [4, 0])
+    sequences = [forward.probe_ids[row] for row in rows]
     before = cache.shares_beginnings, cache.contexts_run, cache.tokens_run
     cache.shares_beginnings = True
     try:
@@ -216,15 +223,16 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
 
 def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head) -> bool:
     """Return True if going on from kept states gives what running in full gives."""
+    ids = forward.probe_ids
     requests = [
-        Request(np.array([3, 4, 7]), first=2, is_extended_later=True),
-        Request(np.array([3, 4, 5, 7, 6]), first=3, is_extended_later=True),
-        Request(np.array([5, 3, 4]), first=2),
+        Request(ids[[0, 1, 4]], first=2, is_extended_later=True),
+        Request(ids[[0, 1, 2, 4, 3]], first=3, is_extended_later=True),
+        Request(ids[[2, 0, 1]], first=2),
     ]
-    longer = Request(np.array([3, 4, 5, 7, 6, 3, 5, 4, 7, 3]), first=3)
+    longer = Request(ids[[0, 1, 2, 4, 3, 0, 2, 1, 4, 0]], first=3)
     extended = [
-        Request(np.array([3, 4, 7, 5]), first=3, context_tokens=2),
-        Request(np.array([3, 4, 5, 7, 6, 4, 3]), first=5, context_tokens=3),
+        Request(ids[[0, 1, 4, 2]], first=3, context_tokens=2),
+        Request(ids[[0, 1, 2, 4, 3, 1, 0]], first=5, context_tokens=3),
     ]
     before = cache.usable, cache.contexts_run, cache.tokens_run, cache.rest_tokens_run
     cache.usable = True
@@ -249,13 +257,17 @@ def _resumed_are_correct(
     """Return True if requests that go on from what is kept have the distributions that they have alone."""
     import torch
 
-    full = is_full_precision(forward.network.dtype)
-    most = MAX_LOG_PROB_DIFFERENCE if full else MAX_LOG_PROB_DIFFERENCE_IN_HALF_PRECISION
     groups = cache.split(requests, states)
     for indices, hidden in cache.run_shared(requests, groups.shared, states):
         whole = [requests[index] for index in indices]
         expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
         resumed = torch.log_softmax(head.logits(hidden), dim=-1)
-        if not torch.allclose(resumed, expected, most, most):
+        differences = (resumed - expected).abs().masked_fill(resumed == expected, 0.0)  # both may be minus infinity
+        if is_full_precision(forward.network.dtype):
+            agree = float(differences.max()) <= MAX_LOG_PROB_DIFFERENCE_NATS
+        else:
+            mean = (expected.exp() * differences).sum(dim=-1).mean()
+            agree = float(mean) <= MAX_MEAN_DIFFERENCE_IN_HALF_PRECISION_NATS
+        if not agree:
             return False
     return True
