@@ -15,7 +15,7 @@ from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
-from wordprob.models.huggingface import kept_sequences, prefix_cache, self_checks
+from wordprob.models.huggingface import kept_sequences, prefix_cache, rest_rows, self_checks
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -168,7 +168,7 @@ def test_kept_states_are_bounded_and_the_least_used_go_first(model, atoms, monke
 
 @few_families
 def test_many_rests_take_several_rounds(model, atoms, monkeypatch):
-    monkeypatch.setattr(prefix_cache, "MAX_ROW_TOKENS", 4)
+    monkeypatch.setattr(rest_rows, "MAX_ROW_TOKENS", 4)
     monkeypatch.setattr(prefix_cache, "MAX_ROUND_BYTES", 1)
     requests = [request(text, 3 + n % 3, [30 + n, 50 + n]) for n in range(9) for text in (0, 100)]
     assert_same(model.open(requests, atoms), model.score(requests, atoms), model)

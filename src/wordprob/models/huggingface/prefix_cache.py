@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints, concat_ints, concat_ranges
+from wordprob.core.arrays import Ints, concat_ranges
 from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
 from wordprob.models.huggingface.kept_sequences import KeptSequences
+from wordprob.models.huggingface.rest_rows import Rest, RestBatch, RestRow, best_row_tokens, rows_of, visible
 from wordprob.models.huggingface.token_states import PADDING_SLOT
 from wordprob.models.huggingface.varlen_attention import attention_window
 from wordprob.models.prefix_trees import PrefixTree, grow_trees, lone_tree
@@ -39,16 +40,7 @@ MAX_ROUND_BYTES = 1 << 30
 """Key/value states of the contexts that are worked on at a time, about."""
 BATCHES_IN_ROUND = 4
 """Batches of contexts that are run before their rests are, at most."""
-MAX_ROW_TOKENS = 512
-"""Tokens of rests in a row after one context, at most, unless one rest is longer."""
-KEPT_TOKEN_COST = 1 / 50
-"""What a token costs whose states are put before a row, compared with one that is run. Measured: 1/40 to 1/100."""
-
 NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
-PADDING = -1
-"""Stands for the number of a rest where a row has none."""
-NO_REST = -2
-"""Stands for the number of a rest where tokens before a row belong to its context, or are padding."""
 
 
 class SharedContext(NamedTuple):
@@ -94,43 +86,6 @@ class SequenceStates(NamedTuple):
     slots: Ints
 
 
-class Rest(NamedTuple):
-    """What is run of a request.
-
-    Attributes
-    ----------
-    member
-        The request, by index.
-    own_slots
-        The states that are kept of its first tokens after the context.
-    n_run
-        How many tokens are run.
-    """
-
-    member: int
-    own_slots: Ints
-    n_run: int
-
-
-class RestRow(NamedTuple):
-    """Rests that are run in one row after one context.
-
-    Attributes
-    ----------
-    context_slots
-        The states of the context.
-    rests
-        The rests.
-    n_kept, n_run
-        How many tokens are kept for the row, and how many are run.
-    """
-
-    context_slots: Ints
-    rests: list[Rest]
-    n_kept: int
-    n_run: int
-
-
 class PrefixCache:
     """Runs requests from the key/value states of what they begin with.
 
@@ -160,6 +115,8 @@ class PrefixCache:
         self._window = attention_window(forward.network)
         self._rest_budget = TokenBudget(forward.budget.tokens)
         self._token_bytes = 0
+        # A GPU runs a few tokens more in no more time; a processor does not.
+        self._keeps_rests = not forward.on_gpu
         self.usable = False
         self.shares_beginnings = False
         self.contexts_run = 0
@@ -227,10 +184,10 @@ class PrefixCache:
             held = list(slots_of_contexts)
             rows = []
             rests = [self._rests(context, requests, kept) for context in some]
-            row_tokens = _best_row_tokens(rests, [len(context.ids) for context in some])
+            row_tokens = best_row_tokens(rests, [len(context.ids) for context in some])
             for slots, own in zip(slots_of_contexts, rests, strict=True):
-                held += [rest.own_slots for rest in own]
-                rows += _rows(slots, own, row_tokens)
+                held += [rest.own_slots for rest in own if len(rest.own_slots)]
+                rows += rows_of(slots, own, row_tokens)
             try:
                 yield from self._run_rows(rows, requests, kept)
             finally:
@@ -357,9 +314,11 @@ class PrefixCache:
         for member in context.members:
             request = requests[member]
             # What is wanted begins after the token at ``first``, which must be run.
-            longest = kept.find_longest(request.ids[: request.first], request.n_context)
-            own_slots = NO_SLOTS if longest is None else longest[request.n_context :]
-            kept.states.hold(own_slots)
+            longest = kept.find_longest(request.ids[: request.first], request.n_context) if self._keeps_rests else None
+            own_slots = NO_SLOTS
+            if longest is not None:
+                own_slots = longest[request.n_context :]
+                kept.states.hold(own_slots)
             rests.append(Rest(member, own_slots, len(request.ids) - request.n_context - len(own_slots)))
         return rests
 
@@ -404,12 +363,12 @@ class PrefixCache:
         """Run a batch of rows; return the states of all rests that are wanted, one after another."""
         batch = RestBatch(rows, requests)
         to_device = self._forward.to_device
-        visible = _visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
+        attends_to = visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
         cache = _cache_of(kept.states.read(batch.slots))
         hidden: torch.Tensor = self._forward.run_trunk(
             input_ids=to_device(batch.ids),
             position_ids=to_device(batch.positions),
-            attention_mask=self._added_to_attention(visible),
+            attention_mask=self._added_to_attention(attends_to),
             past_key_values=cache,
             use_cache=True,
         )[0]
@@ -422,7 +381,7 @@ class PrefixCache:
     ) -> None:
         """Keep the states of requests that later ones will begin with."""
         extended = batch.extended
-        if not extended.any():
+        if not self._keeps_rests or not extended.any():
             return
         batch_rows, columns = np.nonzero(extended)
         slots = np.full(extended.shape, PADDING_SLOT)
@@ -440,102 +399,9 @@ class PrefixCache:
         kept.states.release(new)
 
 
-class RestBatch:
-    """Rows of rests as arrays: B rows, Q tokens that are run in each, L tokens that are kept for each.
-
-    Attributes
-    ----------
-    slots, owners
-        ``[B, L]``: where the states of kept tokens are, and the number of the rest in its row that each belongs to.
-    ids, positions
-        ``[B, Q]``: the tokens that are run, and their places in their sequences.
-    context_lengths
-        ``[B, Q]``: how much of its row's context each token attends to.
-    rest_numbers
-        ``[B, Q]``: which of its row's rests each token belongs to.
-    wanted, extended
-        ``[B, Q]``: whether the hidden states of a token are wanted, and whether its key/value states are to be kept.
-    """
-
-    def __init__(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> None:
-        shape = len(rows), max(row.n_run for row in rows)
-        self.slots = np.full((len(rows), max(row.n_kept for row in rows)), PADDING_SLOT)
-        self.owners = np.full(self.slots.shape, NO_REST)
-        self.ids = np.zeros(shape, dtype=np.int64)
-        self.positions = np.zeros(shape, dtype=np.int64)
-        self.context_lengths = np.zeros(shape, dtype=np.int64)
-        self.rest_numbers = np.full(shape, PADDING)
-        self.wanted = np.zeros(shape, dtype=bool)
-        self.extended = np.zeros(shape, dtype=bool)
-        for number, row in enumerate(rows):
-            self._fill(number, row, [requests[rest.member] for rest in row.rests])
-
-    def _fill(self, number: int, row: RestRow, members: Sequence[Request]) -> None:
-        n_context = len(row.context_slots)
-        self.slots[number, : row.n_kept] = concat_ints([row.context_slots, *(rest.own_slots for rest in row.rests)])
-        own_lengths = np.array([len(rest.own_slots) for rest in row.rests])
-        self.owners[number, n_context : row.n_kept] = np.repeat(np.arange(len(members)), own_lengths)
-        contexts = np.array([request.n_context for request in members])
-        firsts = np.array([request.first for request in members])
-        is_extended = np.array([request.is_extended_later for request in members])
-        lengths = np.array([rest.n_run for rest in row.rests])
-        begins = contexts + own_lengths
-        run = slice(row.n_run)
-        self.ids[number, run] = np.concatenate(
-            [request.ids[begin:] for request, begin in zip(members, begins.tolist(), strict=True)]
-        )
-        self.positions[number, run] = concat_ranges(begins, lengths)
-        self.context_lengths[number, run] = np.repeat(contexts, lengths)
-        self.rest_numbers[number, run] = np.repeat(np.arange(len(members)), lengths)
-        self.wanted[number, run] = self.positions[number, run] >= np.repeat(firsts, lengths)
-        self.extended[number, run] = np.repeat(is_extended, lengths)
-
-
-def _visible(owners: torch.Tensor, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
-    """Return ``[B, 1, Q, L + Q]``: True where a token of a row attends to a kept token, or to one of the row.
-
-    The arguments are those of :class:`RestBatch`. Padding is treated as a rest without a context: it attends to itself,
-    so that no softmax is over nothing.
-    """
-    import torch
-
-    places = torch.arange(rest_numbers.shape[1], device=rest_numbers.device)
-    context = torch.arange(owners.shape[1], device=owners.device) < context_lengths[:, :, None]
-    own = owners[:, None, :] == rest_numbers[:, :, None]
-    same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
-    not_later = places[:, None] >= places[None, :]
-    return torch.cat([context | own, same_rest & not_later], dim=2)[:, None]
-
-
 def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:
     request = requests[fitting[group.longest]]
     return request.ids[: request.n_context]
-
-
-def _rows(context_slots: Ints, rests: Sequence[Rest], max_tokens: int) -> list[RestRow]:
-    """Return the rests of a context in rows of at most so many tokens that are run."""
-    rows = []
-    for places in pack([rest.n_run for rest in rests], max_tokens):
-        own = [rests[place] for place in places]
-        n_kept = len(context_slots) + sum(len(rest.own_slots) for rest in own)
-        rows.append(RestRow(context_slots, own, n_kept, sum(rest.n_run for rest in own)))
-    return rows
-
-
-def _best_row_tokens(rests: Sequence[Sequence[Rest]], context_lengths: Sequence[int]) -> int:
-    """Return how long rows are to be: long ones are padded, and before each short one its context stands again."""
-    longest = max(rest.n_run for own in rests for rest in own)
-    tokens = np.array([sum(rest.n_run for rest in own) for own in rests])
-    choices = [longest]
-    while 2 * choices[-1] <= MAX_ROW_TOKENS and choices[-1] < tokens.max():
-        choices.append(2 * choices[-1])
-
-    def cost(row_tokens: int) -> float:
-        n_rows = np.ceil(tokens / row_tokens)
-        padded_to = min(row_tokens, int(tokens.max()))
-        return float((n_rows * (padded_to + KEPT_TOKEN_COST * np.array(context_lengths))).sum())
-
-    return min(choices, key=cost)
 
 
 def _cache_of(layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
