@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MAX_ROW_TOKENS = 512
 """Tokens of rests in a row after one context, at most, unless one rest is longer."""
-KEPT_TOKEN_COST = 1 / 50
-"""What a token costs whose states are put before a row, compared with one that is run. Measured: 1/40 to 1/100."""
+KEPT_TOKEN_COST = 1 / 25
+"""What a token costs whose states are put before a row, compared with one that is run: measured on a CPU."""
 
 PADDING = -1
 """Stands for the number of a rest where a row has none."""
