@@ -19,7 +19,6 @@ from wordprob.core.search_steps import Ending, StepFinder
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.token_index import TokenIndex
-from wordprob.core.vocabulary import Tokens
 from wordprob.core.windows import Window, windows
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
 from wordprob.errors import InputError
@@ -340,8 +339,7 @@ class TextPreparer:
         else:
             starts, ends = _user_spans(batch, chunk.user_words)
         texts = [document.text for document in batch.documents]
-        tokens = encode_sharing(self.tokenizer, texts, chunk.context_lengths)
-        alignment = align(batch, starts, ends, tokens)
+        alignment = align(batch, starts, ends, encode_sharing(self.tokenizer, texts, chunk.context_lengths))
         prepared = PreparedBatch(
             chunk=chunk,
             settings=settings,
@@ -353,7 +351,7 @@ class TextPreparer:
             beyond=_beyond(alignment, chunk.scored_ends),
             sets=self._sets,
         )
-        self._note_rewritten_words(prepared, tokens)
+        self._note_rewritten_words(prepared)
         self._set_starts(prepared)
         rules = self._rules(prepared)
         for rule, words in rules:
@@ -505,11 +503,9 @@ class TextPreparer:
 
     # --- words that the tokenizer rewrote ---
 
-    def _note_rewritten_words(self, prepared: PreparedBatch, tokens: Sequence[Tokens]) -> None:
+    def _note_rewritten_words(self, prepared: PreparedBatch) -> None:
         """Note what became of the words that the tokenizer did not take as they stand."""
-        for text, text_tokens in enumerate(tokens):
-            if text_tokens.exact:
-                continue
+        for text in np.flatnonzero(~prepared.alignment.exact).tolist():
             for word in prepared.alignment.words_of_text(text):
                 note = self._rewriting(prepared.alignment, word)
                 if note:
