@@ -31,6 +31,8 @@ NO_RULE = "ends by no rule: the probability that the text goes on with these cha
 NO_START = "no start-of-text token: choose one with bos"
 UNKNOWN_CHARACTERS = "the tokeniser does not know all of it"
 
+NO_IDS: Ints = np.zeros(0, dtype=np.int64)
+
 
 class Chunk(NamedTuple):
     """Some texts that are scored together.
@@ -220,6 +222,10 @@ class PreparedBatch:
     def start_ids(self) -> Ints:
         """What the model sees before every text."""
         return np.array(self.settings.start_ids, dtype=np.int64)
+
+    def head(self, text: int) -> Ints:
+        """Return the tokens that the model sees before a text, besides those that come before every text."""
+        return NO_IDS if self.chunk.heads is None else self.chunk.heads[text]
 
     @cached_property
     def head_lengths(self) -> Ints:
