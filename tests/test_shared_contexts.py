@@ -26,13 +26,14 @@ def scorer(request, tokenizer_of):
 
 
 def heads(scorer, max_text_tokens=None):
-    return heads_of(TEXTS, LENGTHS, scorer.model.tokenizer, max_text_tokens)
+    contexts = [text[:length] for text, length in zip(TEXTS, LENGTHS, strict=True)]
+    return heads_of(TEXTS, contexts, scorer.model.tokenizer, max_text_tokens)
 
 
 def whole_contexts(monkeypatch):
     """Take texts as they are."""
     monkeypatch.setattr(shared_contexts, "MIN_CONTEXT_CHARACTERS", 1 << 20)
-    monkeypatch.setattr(shared_contexts, "_last_cut", lambda context, tokenizer: None)
+    monkeypatch.setattr(shared_contexts, "_last_cut", lambda text, end, tokenizer: None)
 
 
 @pytest.mark.parametrize("options", [{}, {"words": "punctuation", "extras": ["entropy", "rank"]}, {"spellings": "all"}])

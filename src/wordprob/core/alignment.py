@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from wordprob.core.arrays import Bools, Ints, concat_ints, cumulative_offsets
+from wordprob.core.arrays import Bools, Ints
 from wordprob.core.text import TextBatch
-from wordprob.core.vocabulary import Tokens
+from wordprob.core.vocabulary import TokenizedTexts, Tokens
 
 
 class Cut(IntEnum):
@@ -160,15 +160,16 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
     tokens
         What the tokenizer made of each text.
     """
-    token_offsets = cumulative_offsets([len(text.ids) for text in tokens])
+    tokenized = TokenizedTexts.of(tokens)
+    token_offsets = tokenized.offsets
     word_offsets = np.searchsorted(starts, batch.text_starts)
     words_per_text = np.diff(word_offsets)
     text_of_word = np.repeat(np.arange(len(tokens)), words_per_text)
 
     # Tokens know where they stand in their own text; here they are placed in the batch.
     shift = np.repeat(batch.byte_offsets[batch.text_starts[:-1]], np.diff(token_offsets))
-    token_starts = np.maximum.accumulate(concat_ints(text.starts for text in tokens) + shift)
-    token_ends = concat_ints(text.ends for text in tokens) + shift
+    token_starts = np.maximum.accumulate(tokenized.starts + shift)
+    token_ends = tokenized.ends + shift
 
     # The tokens that start before a word ends, and how far the last of them reaches.
     word_ends = batch.byte_offsets[ends]
@@ -195,7 +196,7 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
         batch=batch,
         starts=starts,
         ends=ends,
-        ids=concat_ints(text.ids for text in tokens),
+        ids=tokenized.ids,
         text_of_word=text_of_word,
         word_offsets=word_offsets,
         token_offsets=token_offsets,
@@ -203,5 +204,5 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
         stop_tokens=stop_tokens,
         cuts=cuts.astype(np.uint8),
         token_starts=token_starts,
-        exact=np.array([text.exact for text in tokens], dtype=bool),
+        exact=tokenized.exact,
     )

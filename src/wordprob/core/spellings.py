@@ -31,7 +31,7 @@ from wordprob.core.signatures import alike_before, no_signatures, word_signature
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WordDefinition
 
-EncodeAll = Callable[[Sequence[str]], list[Tokens]]
+EncodeAll = Callable[[Sequence[str]], Sequence[Tokens]]
 
 MAX_ENDING_BYTES = 96
 """Bytes before the end of a word among which a place is looked for that no token reaches over."""

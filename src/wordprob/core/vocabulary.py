@@ -8,14 +8,15 @@ with punctuation and with white space is found by asking it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from typing import overload
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
+from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.core.byte_alphabet import byte_alphabet
 
 METASPACE = "▁"
@@ -47,6 +48,65 @@ class Tokens:
     starts: Ints
     ends: Ints
     exact: bool = True
+
+
+@dataclass(frozen=True)
+class TokenizedTexts(Sequence[Tokens]):
+    """What the tokenizer made of several texts, end to end.
+
+    Attributes
+    ----------
+    ids, starts, ends
+        ``[T]``: the tokens of all texts, and where each stands in its own text, as in :class:`Tokens`.
+    offsets
+        ``[D + 1]``: where the tokens of each text begin, and where all end.
+    exact
+        ``[D]``: as in :class:`Tokens`.
+    """
+
+    ids: Ints
+    starts: Ints
+    ends: Ints
+    offsets: Ints
+    exact: Bools
+
+    @classmethod
+    def of(cls, texts: Sequence[Tokens]) -> TokenizedTexts:
+        """Put the tokens of texts end to end, unless they are already."""
+        if isinstance(texts, TokenizedTexts):
+            return texts
+        return cls(
+            ids=concat_ints(text.ids for text in texts),
+            starts=concat_ints(text.starts for text in texts),
+            ends=concat_ints(text.ends for text in texts),
+            offsets=cumulative_offsets([len(text.ids) for text in texts]),
+            exact=np.array([text.exact for text in texts], dtype=bool),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.exact)
+
+    @overload
+    def __getitem__(self, number: int) -> Tokens: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Tokens]: ...
+
+    def __getitem__(self, number: int | slice) -> Tokens | list[Tokens]:
+        """Return the tokens of a text, or of several."""
+        if isinstance(number, slice):
+            return [self._text(n) for n in range(len(self))[number]]
+        return self._text(range(len(self))[number])
+
+    def __iter__(self) -> Iterator[Tokens]:
+        """Yield the tokens of each text."""
+        for part, exact in zip(slices_of(self.offsets), self.exact.tolist(), strict=True):
+            yield Tokens(self.ids[part], self.starts[part], self.ends[part], exact)
+
+    def _text(self, number: int) -> Tokens:
+        part = slice(*self.offsets[number : number + 2].tolist())
+        return Tokens(self.ids[part], self.starts[part], self.ends[part], bool(self.exact[number]))
 
 
 @dataclass(frozen=True)
@@ -287,7 +347,7 @@ def all_spans(
     ids: Sequence[Sequence[int]],
     vocabulary: Vocabulary,
     spans_of: Callable[[int], CharacterSpans] | None,
-) -> list[Tokens]:
+) -> TokenizedTexts:
     """Find where the tokens of many texts stand; all at once where they simply add up to the texts.
 
     :func:`byte_spans` is the readable twin.
@@ -315,12 +375,13 @@ def all_spans(
         if written == b"".join(expected) and np.array_equal(np.append(0, ends)[token_offsets], byte_borders):
             ends -= np.repeat(byte_borders[:-1] + dummy_space, np.diff(token_offsets))
             starts = np.maximum(ends - sizes, 0)
-            exact = not vocabulary.marked.any()
-            return [Tokens(all_ids[part], starts[part], ends[part], exact) for part in slices_of(token_offsets)]
-    return [
+            exact = np.full(len(texts), not vocabulary.marked.any())
+            return TokenizedTexts(all_ids, starts, ends, token_offsets, exact)
+    one_by_one = [
         byte_spans(text, np.array(row, dtype=np.int64), vocabulary, None if spans_of is None else partial(spans_of, n))
         for n, (text, row) in enumerate(zip(texts, ids, strict=True))
     ]
+    return TokenizedTexts.of(one_by_one)
 
 
 def _bytes_of(ids: Ints, vocabulary: Vocabulary) -> bytes:

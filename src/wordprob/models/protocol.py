@@ -142,7 +142,7 @@ class Tokenizer(Protocol):
 
     vocabulary: Vocabulary
 
-    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+    def encode(self, texts: Sequence[str]) -> Sequence[Tokens]:
         """Tokenize each text, without special tokens."""
 
     def cut(self, text: str, place: int) -> tuple[int, int] | None:

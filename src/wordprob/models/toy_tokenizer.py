@@ -55,7 +55,7 @@ class ToyTokenizer:
                 yield self._ids[chunk[begin:end]]
                 begin = end
 
-    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+    def encode(self, texts: Sequence[str]) -> Sequence[Tokens]:
         """Tokenize each text, with byte spans."""
         return all_spans(texts, [self.ids(t) for t in texts], self.vocabulary, None)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import sub
 
 from wordprob.core.text import Document
 from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
-from wordprob.scoring.documents import check_texts, documents_of
+from wordprob.scoring.documents import check_texts, with_ids
 from wordprob.scoring.prepare import BatchSettings, Chunk
 from wordprob.scoring.shared_contexts import NO_HEAD, heads_of
 from wordprob.scoring.word_choice import WordChoice
@@ -25,24 +27,31 @@ class Continuations:
         The contexts with their continuations.
     alone
         The continuations, which the rows of a table are about.
-    begins
-        Where in each whole text the continuation begins, in characters.
+    contexts
+        What comes before each continuation, the separator included. Equal ones are one and the same string.
     """
 
     whole: list[Document]
     alone: list[Document]
-    begins: list[int]
+    contexts: list[str]
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """Where in each whole text the continuation begins, in characters."""
+        return list(map(len, self.contexts))
 
     def chunks(self, choice: WordChoice, tokenizer: Tokenizer, settings: BatchSettings) -> list[Chunk]:
         """Cut the texts into chunks, each text with its whole context, or with the end of it and the head as ids."""
-        heads = [NO_HEAD] * len(self.whole)
+        documents, begins = self.whole, self.begins
+        heads = [NO_HEAD] * len(documents)
         if choice.given is None and choice.definition.local:
             texts = [document.text for document in self.whole]
-            heads = heads_of(texts, self.begins, tokenizer, settings.max_text_tokens)
-        documents = [
-            Document(document.id, document.text[head.stop :]) for document, head in zip(self.whole, heads, strict=True)
-        ]
-        begins = [begin - head.stop for begin, head in zip(self.begins, heads, strict=True)]
+            heads = heads_of(texts, self.contexts, tokenizer, settings.max_text_tokens)
+            stops = [head.stop for head in heads]
+            documents = [
+                Document(document.id, document.text[stop:]) for document, stop in zip(self.whole, stops, strict=True)
+            ]
+            begins = list(map(sub, self.begins, stops))
         lengths = [len(document.text) for document in documents]
         return [
             Chunk(
@@ -67,10 +76,14 @@ def continuations_of(
 ) -> Continuations:
     """Put continuations after their contexts; parameters as for :meth:`wordprob.Scorer.score_continuations`."""
     befores, afters = pair_up(contexts, continuations, crossed)
-    alone = documents_of(afters, ids)
-    joined = [join_texts(context, document.text, separator) for context, document in zip(befores, alone, strict=True)]
-    whole = [Document(document.id, text) for document, (text, _) in zip(alone, joined, strict=True)]
-    return Continuations(whole, alone, [begin for _, begin in joined])
+    alone = with_ids(afters, ids)
+    with_separator = {context: context + separator for context in set(befores)}
+    joined = [
+        context if has_space_between(context, after) else with_separator[context]
+        for context, after in zip(befores, afters, strict=True)
+    ]
+    whole = [Document(document.id, context + document.text) for document, context in zip(alone, joined, strict=True)]
+    return Continuations(whole, alone, joined)
 
 
 def pair_up(
@@ -90,8 +103,7 @@ def pair_up(
     afters = check_texts(continuations)
     befores = check_texts(contexts, "context")
     if isinstance(contexts, str) or crossed:
-        pairs = [(before, after) for before in befores for after in afters]
-        return [before for before, _ in pairs], [after for _, after in pairs]
+        return [before for before in befores for _ in afters], afters * len(befores)
     if len(befores) != len(afters):
         raise InputError(
             f"{counted(len(befores), 'context')} but {counted(len(afters), 'continuation')}; give one continuation "
@@ -102,6 +114,10 @@ def pair_up(
 
 def join_texts(context: str, continuation: str, separator: str) -> tuple[str, int]:
     """Return the whole text, and where the continuation begins in it."""
-    has_space = not context or context[-1:].isspace() or continuation[:1].isspace()
-    head = context if has_space else context + separator
+    head = context if has_space_between(context, continuation) else context + separator
     return head + continuation, len(head)
+
+
+def has_space_between(context: str, continuation: str) -> bool:
+    """Return True if there is white space between the two already, or nothing to put any after."""
+    return not context or context[-1].isspace() or continuation[:1].isspace()

@@ -40,8 +40,12 @@ def check_texts(texts: str | Iterable[str], what: str = "text") -> list[str]:
 
 def documents_of(texts: str | Iterable[str], ids: Sequence[int | str] | None) -> list[Document]:
     """Check texts and their ids, and put them together."""
-    strings = check_texts(texts)
-    names = list(range(len(strings))) if ids is None else list(ids)
+    return with_ids(check_texts(texts), ids)
+
+
+def with_ids(strings: Sequence[str], ids: Sequence[int | str] | None) -> list[Document]:
+    """Put texts that have been checked together with their ids; by default they are counted."""
+    names = range(len(strings)) if ids is None else list(ids)
     if len(names) != len(strings):
         raise InputError(f"{len(strings)} texts but {len(names)} ids; give one for each.")
-    return [Document(name, text) for name, text in zip(names, strings, strict=True)]
+    return list(map(Document, names, strings))

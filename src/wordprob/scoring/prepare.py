@@ -19,7 +19,6 @@ from wordprob.core.search_steps import Ending, StepFinder
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.token_index import TokenIndex
-from wordprob.core.vocabulary import Tokens
 from wordprob.core.windows import Window, windows
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
 from wordprob.errors import InputError
@@ -31,6 +30,8 @@ NOTHING_WRITTEN = "the tokeniser wrote nothing for this word"
 NO_RULE = "ends by no rule: the probability that the text goes on with these characters"
 NO_START = "no start-of-text token: choose one with bos"
 UNKNOWN_CHARACTERS = "the tokeniser does not know all of it"
+
+NO_IDS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Chunk(NamedTuple):
@@ -222,6 +223,10 @@ class PreparedBatch:
         """What the model sees before every text."""
         return np.array(self.settings.start_ids, dtype=np.int64)
 
+    def head(self, text: int) -> Ints:
+        """Return the tokens that the model sees before a text, besides those that come before every text."""
+        return NO_IDS if self.chunk.heads is None else self.chunk.heads[text]
+
     @cached_property
     def head_lengths(self) -> Ints:
         """``[D]``: how many tokens the model sees before each text, besides those that come before every text."""
@@ -340,8 +345,7 @@ class TextPreparer:
         else:
             starts, ends = _user_spans(batch, chunk.user_words)
         texts = [document.text for document in batch.documents]
-        tokens = encode_sharing(self.tokenizer, texts, chunk.context_lengths)
-        alignment = align(batch, starts, ends, tokens)
+        alignment = align(batch, starts, ends, encode_sharing(self.tokenizer, texts, chunk.context_lengths))
         prepared = PreparedBatch(
             chunk=chunk,
             settings=settings,
@@ -353,7 +357,7 @@ class TextPreparer:
             beyond=_beyond(alignment, chunk.scored_ends),
             sets=self._sets,
         )
-        self._note_rewritten_words(prepared, tokens)
+        self._note_rewritten_words(prepared)
         self._set_starts(prepared)
         rules = self._rules(prepared)
         for rule, words in rules:
@@ -505,11 +509,9 @@ class TextPreparer:
 
     # --- words that the tokenizer rewrote ---
 
-    def _note_rewritten_words(self, prepared: PreparedBatch, tokens: Sequence[Tokens]) -> None:
+    def _note_rewritten_words(self, prepared: PreparedBatch) -> None:
         """Note what became of the words that the tokenizer did not take as they stand."""
-        for text, text_tokens in enumerate(tokens):
-            if text_tokens.exact:
-                continue
+        for text in np.flatnonzero(~prepared.alignment.exact).tolist():
             for word in prepared.alignment.words_of_text(text):
                 note = self._rewriting(prepared.alignment, word)
                 if note:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.equation import logsumexp
@@ -39,8 +39,7 @@ TAILS_AT_ONCE = 2048
 NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class WindowRequest:
+class WindowRequest(NamedTuple):
     """A request about one window of a text, and where its answer goes.
 
     Attributes
@@ -113,15 +112,18 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
 
     ``room`` is for how many further tokens there must be room in the model's context.
     """
-    settings = prepared.settings
-    ids = prepared.alignment.tokens_of_text(text)
-    head = ids[:0] if prepared.chunk.heads is None else prepared.chunk.heads[text]
     low = window.low  # counted from the first token of the head, or of the text where there is none
-    if room and settings.max_text_tokens is not None:
-        low = max(low, len(head) + row + room - settings.max_text_tokens)
-    if not settings.start_ids and not len(head):
-        return ids[low:row]
-    return np.concatenate([prepared.start_ids, head[low:], ids[max(0, low - len(head)) : row]])
+    max_text_tokens = prepared.settings.max_text_tokens
+    if room and max_text_tokens is not None:
+        low = max(low, len(prepared.head(text)) + row + room - max_text_tokens)
+    return np.concatenate(_prefix_parts(prepared, text, low, row))
+
+
+def _prefix_parts(prepared: PreparedBatch, text: int, low: int, row: int) -> tuple[Ints, Ints, Ints]:
+    """Return the same in parts: what comes before every text, the rest of the head, and the tokens of the text."""
+    head = prepared.head(text)
+    ids = prepared.alignment.tokens_of_text(text)
+    return prepared.start_ids, head[low:], ids[max(0, low - len(head)) : row]
 
 
 # --- along the observed texts -----------------------------------------------------------------------------------------
@@ -160,26 +162,29 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
     steps_of_windows = _slices_between(steps.rows, text_rows + window_firsts, stop_rows)
     step_rows = steps.rows - origins[np.searchsorted(text_rows + window_firsts, steps.rows, side="right") - 1]
 
+    ids = _ids_of_windows(prepared, wanted)
+    context_tokens = None if prepared.chunk.shares_context else 0
     requests = []
     rows_of_windows = zip(text_rows.tolist(), origins.tolist(), reaches_end.tolist(), strict=True)
     for n, (text_row, origin, is_last) in enumerate(rows_of_windows):
         text, window, first = wanted[n]
-        words = NO_WORDS
+        words = steps_asked = NO_WORDS
         if settings.statistics:
             words = _words_that_begin(prepared, text, text_row + first, text_row + window.last)
         gather, gather_lists = gather_rows[branches[n]], leaving.lists[branches[n]]
         if len(steps.rows):
+            steps_asked = steps.numbers[steps_of_windows[n]]
             gather = np.concatenate([gather, step_rows[steps_of_windows[n]]])
             gather_lists = np.concatenate([gather_lists, steps.lists[steps_of_windows[n]]])
         request = Request(
-            ids=prefix_ids(prepared, text, window, window.last + 1),
+            ids=ids[n],
             first=text_row + first - origin,
             gather=gather,
             gather_lists=gather_lists,
             id_lists=id_lists,
             statistics=settings.statistics,
             statistics_rows=alignment.first_tokens[words] + text - origin if len(words) else NO_WORDS,
-            context_tokens=None if prepared.chunk.shares_context else 0,
+            context_tokens=context_tokens,
         )
         requests.append(
             WindowRequest(
@@ -188,12 +193,20 @@ def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
                 boundaries=boundaries[n],
                 reaches_end=is_last,
                 branches=leaving.branches[branches[n]],
-                steps=steps.numbers[steps_of_windows[n]],
+                steps=steps_asked,
                 words=words,
                 request=request,
             )
         )
     return requests
+
+
+def _ids_of_windows(prepared: PreparedBatch, windows: Sequence[tuple[int, Window, int]]) -> list[Ints]:
+    """Return what the model sees up to the end of each window of a text, all of it in one array."""
+    parts = [_prefix_parts(prepared, text, window.low, window.last + 1) for text, window, _ in windows]
+    lengths = [len(start) + len(head) + len(ids) for start, head, ids in parts]
+    all_ids = np.concatenate(list(chain.from_iterable(parts)))
+    return [all_ids[part] for part in slices_of(cumulative_offsets(lengths))]
 
 
 class _LeavingBranches:
@@ -272,8 +285,9 @@ def ask_along_texts(
     """
     if requests is None:
         requests = window_requests(prepared)
-    windows_left = np.bincount([window.text for window in requests], minlength=prepared.alignment.n_texts)
-    n_done = int(np.sum(windows_left == 0))
+    texts = [window.text for window in requests]
+    windows_left: list[int] = np.bincount(texts, minlength=prepared.alignment.n_texts).tolist()
+    n_done = windows_left.count(0)
     scored = _scored([window.request for window in requests], model, atoms, prepared.chunk, states)
     answers: list[Answer] = []
     n_rows = 0

@@ -15,15 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints, cumulative_offsets
-from wordprob.core.vocabulary import Tokens
+from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
+from wordprob.core.vocabulary import TokenizedTexts, Tokens
+from wordprob.core.words import LEFT_CONTEXT_CHARACTERS
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.batching import OVERLAP_CHARACTERS
 
-MIN_CONTEXT_CHARACTERS = 2 * OVERLAP_CHARACTERS
+REST_CHARACTERS = LEFT_CONTEXT_CHARACTERS + 32
+"""Characters after the head of a context, at least: the last word, and what definitions look at before it. Spellings
+need no more, as no token reaches over the cut."""
+MIN_CONTEXT_CHARACTERS = 4 * REST_CHARACTERS
 """Shorter contexts stay part of their texts."""
 MAX_LAST_CHARACTERS = 64
-"""Characters before the end of a context among which the last cut is looked for."""
+"""Characters before a place in a context among which the last cut before it is looked for."""
 
 
 class Head(NamedTuple):
@@ -42,38 +45,42 @@ class Head(NamedTuple):
 
 
 NO_HEAD = Head(np.zeros(0, dtype=np.int64), 0)
-NO_TOKENS = Tokens(NO_HEAD.ids, NO_HEAD.ids, NO_HEAD.ids)
-NO_CUT = (0, 0)
+
+Cut = tuple[int, int]
+"""Where the first part of a text ends, and where the rest begins."""
+NO_CUT: Cut = (0, 0)
 
 
 def heads_of(
-    texts: Sequence[str], context_lengths: Sequence[int], tokenizer: Tokenizer, max_text_tokens: int | None
+    texts: Sequence[str], contexts: Sequence[str], tokenizer: Tokenizer, max_text_tokens: int | None
 ) -> list[Head]:
     """Return the head of each text's context; an empty one where the context is short, or is not that of other texts.
 
     Parameters
     ----------
-    texts, context_lengths
-        The texts, and how many characters at the beginning of each are its context.
+    texts, contexts
+        The texts, and the context that each begins with.
     tokenizer
         The model's tokenizer.
     max_text_tokens
         How many tokens of a text fit into the model's context. A text that may have more keeps its head.
     """
-    contexts = [text[:length] for text, length in zip(texts, context_lengths, strict=True)]
     heads = {
         context: _head(context, tokenizer) if count > 1 else NO_HEAD for context, count in Counter(contexts).items()
     }
-    found = []
-    for text, context in zip(texts, contexts, strict=True):
-        head = heads[context]
-        fits = max_text_tokens is None or len(head.ids) + _most_tokens(text[head.stop :]) <= max_text_tokens
-        found.append(head if fits else NO_HEAD)
-    return found
+    found = [heads[context] for context in contexts]
+    if max_text_tokens is None:
+        return found
+    return [
+        head if len(head.ids) + _most_tokens(text[head.stop :]) <= max_text_tokens else NO_HEAD
+        for text, head in zip(texts, found, strict=True)
+    ]
 
 
 def _most_tokens(text: str) -> float:
     """Return the most tokens that a text can have: one for each byte, and one for a space that is put before it."""
+    if text.isascii():
+        return len(text) + 1
     if not unicodedata.is_normalized("NFC", text):
         return math.inf  # a tokenizer may compose and decompose characters
     return len(text.encode("utf-8", "surrogatepass")) + 1
@@ -82,14 +89,13 @@ def _most_tokens(text: str) -> float:
 def _head(context: str, tokenizer: Tokenizer) -> Head:
     if len(context) < MIN_CONTEXT_CHARACTERS:
         return NO_HEAD
-    # The first cut after this place leaves enough of the context, unless there is none for long.
-    cut = tokenizer.cut(context, len(context) - OVERLAP_CHARACTERS - MAX_LAST_CHARACTERS)
-    if cut is None or len(context) - cut[1] < OVERLAP_CHARACTERS:
-        return NO_HEAD
-    return Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
+    cut = _last_cut(context, len(context) - REST_CHARACTERS, tokenizer)
+    return NO_HEAD if cut is None else Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
 
 
-def encode_sharing(tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int] | None) -> list[Tokens]:
+def encode_sharing(
+    tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int] | None
+) -> Sequence[Tokens]:
     """Tokenize texts; what several of them begin with is tokenized once.
 
     Parameters
@@ -104,57 +110,69 @@ def encode_sharing(tokenizer: Tokenizer, texts: Sequence[str], context_lengths: 
     if context_lengths is None or len(texts) < 2:
         return tokenizer.encode(texts)
     contexts = [text[:length] for text, length in zip(texts, context_lengths, strict=True)]
-    cuts = {context: _last_cut(context, tokenizer) for context, count in Counter(contexts).items() if count > 1}
-    places = {context: cut for context, cut in cuts.items() if cut is not None}
-    if not places:
+    # Whether a text can be cut where its context ends depends on the character that comes next.
+    openings = [text[: length + 1] for text, length in zip(texts, context_lengths, strict=True)]
+    counts = Counter(contexts)
+    cuts: dict[str, Cut] = {}
+    for opening, context in dict(zip(openings, contexts, strict=True)).items():
+        cut = _last_cut(opening, len(opening), tokenizer) if counts[context] > 1 else None
+        cuts[opening] = cut or NO_CUT
+    firsts = list(dict.fromkeys(opening[:stop] for opening, (stop, _) in cuts.items()))
+    if firsts == [""]:
         return tokenizer.encode(texts)
-    rests = [text[places.get(context, NO_CUT)[1] :] for text, context in zip(texts, contexts, strict=True)]
-    encoded = tokenizer.encode([*(context[: cut[0]] for context, cut in places.items()), *rests])
-    firsts = dict(zip(places, encoded, strict=False))
-    in_bytes = {context: _bytes_before(context, cut) for context, cut in places.items()}
-    parts = [
-        (firsts.get(context, NO_TOKENS), rest, *in_bytes.get(context, NO_CUT))
-        for context, rest in zip(contexts, encoded[len(firsts) :], strict=True)
-    ]
-    return _join_parts(parts)
+    rests = [text[cuts[opening][1] :] for text, opening in zip(texts, openings, strict=True)]
+    pieces = TokenizedTexts.of(tokenizer.encode([*firsts, *rests]))
+    first_numbers = {first: number for number, first in enumerate(firsts)}
+    joints = {opening: (first_numbers[opening[: cut[0]]], *_in_bytes(opening, cut)) for opening, cut in cuts.items()}
+    return _join_parts(pieces, *np.array([joints[opening] for opening in openings], dtype=np.int64).T)
 
 
-def _bytes_before(context: str, cut: tuple[int, int]) -> tuple[int, int]:
+def _in_bytes(text: str, cut: Cut) -> Cut:
     """Return a cut in bytes."""
     stop, begin = cut
-    return len(context[:stop].encode("utf-8", "surrogatepass")), len(context[:begin].encode("utf-8", "surrogatepass"))
+    return len(text[:stop].encode("utf-8", "surrogatepass")), len(text[:begin].encode("utf-8", "surrogatepass"))
 
 
-def _last_cut(context: str, tokenizer: Tokenizer) -> tuple[int, int] | None:
-    """Return the last place at which a context can be cut, if there is one near its end."""
+def _last_cut(text: str, end: int, tokenizer: Tokenizer) -> Cut | None:
+    """Return the last place before ``end`` at which a text can be cut, if there is one near."""
     last = None
-    place = max(0, len(context) - MAX_LAST_CHARACTERS)
-    while (cut := tokenizer.cut(context, place)) is not None:
-        last = cut
-        place = cut[0] + 1
+    for size in (MAX_LAST_CHARACTERS // 16, MAX_LAST_CHARACTERS):
+        place = max(0, end - size)
+        while (cut := tokenizer.cut(text, place)) is not None and cut[1] <= end:
+            last = cut
+            place = cut[0] + 1
+        if last is not None:
+            break
     return last
 
 
-def _join_parts(parts: Sequence[tuple[Tokens, Tokens, int, int]]) -> list[Tokens]:
+def _join_parts(pieces: TokenizedTexts, first_numbers: Ints, stops: Ints, begins: Ints) -> TokenizedTexts:
     """Return the tokens of texts from those of their two parts.
 
-    Each text has its first part, its rest, and where the first part stops and the rest begins, in bytes. What lies
-    between them, a space, belongs to the first token of the rest.
+    What lies between the two parts, a space, belongs to the first token of the rest.
+
+    Parameters
+    ----------
+    pieces
+        The different first parts, and then the rest of each text.
+    first_numbers
+        Which of the pieces each text begins with.
+    stops, begins
+        Where the first part of each text stops and the rest begins, in bytes.
     """
-    pieces = [piece for first, rest, _, _ in parts for piece in (first, rest)]
-    lengths = np.array([len(piece.ids) for piece in pieces])
+    rest_numbers = np.arange(len(pieces) - len(first_numbers), len(pieces))
+    numbers = np.stack([first_numbers, rest_numbers], axis=1).ravel()
+    lengths = np.diff(pieces.offsets)[numbers]
+    tokens = concat_ranges(pieces.offsets[numbers], lengths)
+    shifts = np.repeat(np.stack([np.zeros_like(begins), begins], axis=1).ravel(), lengths)
     offsets = cumulative_offsets(lengths)
-    shifts = np.zeros(len(pieces), dtype=np.int64)
-    shifts[1::2] = [begin for _, _, _, begin in parts]
-    shift_of_token = np.repeat(shifts, lengths)
-    ids = np.concatenate([piece.ids for piece in pieces])
-    starts = np.concatenate([piece.starts for piece in pieces]) + shift_of_token
-    ends = np.concatenate([piece.ends for piece in pieces]) + shift_of_token
+    starts = pieces.starts[tokens] + shifts
     is_joined = (lengths[::2] > 0) & (lengths[1::2] > 0)
-    starts[offsets[1:-1:2][is_joined]] = np.array([stop for _, _, stop, _ in parts])[is_joined]
-    edges = offsets[::2].tolist()
-    joined = []
-    for number, (first, rest, _, _) in enumerate(parts):
-        own = slice(edges[number], edges[number + 1])
-        joined.append(Tokens(ids[own], starts[own], ends[own], first.exact and rest.exact))
-    return joined
+    starts[offsets[1:-1:2][is_joined]] = stops[is_joined]
+    return TokenizedTexts(
+        ids=pieces.ids[tokens],
+        starts=starts,
+        ends=pieces.ends[tokens] + shifts,
+        offsets=offsets[::2],
+        exact=pieces.exact[first_numbers] & pieces.exact[rest_numbers],
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets
+from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.kernels import HeadScorer, head_scorer, reference
 from wordprob.models.huggingface.forward import Forward
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 NO_NUMBERS: Floats = np.zeros(0)
+NO_STATISTICS: Mapping[str, Floats] = {}
 SHORT_LIST_IDS = 8
 """Lists of ids up to this length are taken id by id."""
 RANK_TOLERANCE = 1e-5
@@ -99,30 +100,29 @@ class Head:
         scorer
             What :meth:`scorer` returned.
         """
-        rows_of_request = np.array([len(request.ids) - request.first for request in requests])
-        offsets = cumulative_offsets(rows_of_request)
+        offsets = cumulative_offsets([len(request.ids) - request.first for request in requests])
         next_ids = _next_ids(requests, offsets)
         if self._wants_distributions_only(requests, offsets):
             return PendingScores(indices, requests, offsets, self._distributions(states, next_ids))
         target, mass, normaliser = scorer(states, self._forward.to_device(next_ids))
         results = {"target": target, "mass": mass, "normaliser": normaliser}
-        gather_rows = _rows_of(requests, offsets, lambda request: request.gather)
+        gather_rows = _rows_of(requests, offsets, [request.gather for request in requests])
         if len(gather_rows):
             lists = np.concatenate([request.gather_lists for request in requests])
             id_lists = next(request.id_lists for request in requests if len(request.gather))  # they share them
             results["gathered"] = self._gather(states, normaliser, gather_rows, lists, id_lists)
         names = list(dict.fromkeys(name for request in requests for name in request.statistics))
         if names:
-            rows = _rows_of(requests, offsets, _statistics_rows)
+            rows = _rows_of(requests, offsets, [_statistics_rows(request) for request in requests])
             results |= self._statistics(names, states, rows, next_ids, target + normaliser, normaliser)
         return PendingScores(indices, requests, offsets, results)
 
     def _wants_distributions_only(self, requests: Sequence[Request], offsets: Ints) -> bool:
         """Return True if whole distributions are wanted at every row, and the masses of no atoms."""
-        wanted = all(request.statistics == ("log_probs",) for request in requests)
-        n_rows = sum(len(request.statistics_rows) for request in requests)
         has_one_atom = self._latest is not None and len(self._latest[0].labels) == 1
-        return wanted and has_one_atom and n_rows == offsets[-1]
+        if not has_one_atom or any(request.statistics != ("log_probs",) for request in requests):
+            return False
+        return sum(len(request.statistics_rows) for request in requests) == int(offsets[-1])
 
     def _distributions(self, states: torch.Tensor, next_ids: Ints) -> dict[str, torch.Tensor]:
         """Return what :meth:`launch` needs where all logits are wanted, which are then computed once."""
@@ -279,22 +279,24 @@ class PendingScores:
         if self._done is not None:
             self._done.synchronize()
         results = {name: self._copy(values) for name, values in self._results.items()}
-        offsets = self._offsets.tolist()
         self._check_normalisers(results["normaliser"])
+        target, mass = results["target"], results["mass"]
+        all_gathered = results.get("gathered", NO_NUMBERS)
         gathered_so_far = 0
         statistics_so_far = 0
-        for place, (index, request) in enumerate(zip(self._indices, self._requests, strict=True)):
-            low = offsets[place]
-            high = offsets[place + 1]
+        own_rows = slices_of(self._offsets)
+        for index, request, rows in zip(self._indices, self._requests, own_rows, strict=True):
             gathered = NO_NUMBERS
             if len(request.gather):
-                gathered = results["gathered"][gathered_so_far : gathered_so_far + len(request.gather)]
-            gathered_so_far += len(request.gather)
-            own = slice(statistics_so_far, statistics_so_far + len(_statistics_rows(request)))
-            statistics_so_far = own.stop
-            statistics = {name: results[name][own] for name in request.statistics}
+                gathered = all_gathered[gathered_so_far : gathered_so_far + len(request.gather)]
+                gathered_so_far += len(request.gather)
+            statistics = NO_STATISTICS
+            if request.statistics:
+                own = slice(statistics_so_far, statistics_so_far + len(request.statistics_rows))
+                statistics = {name: results[name][own] for name in request.statistics}
+                statistics_so_far = own.stop
             # The last row has no next id in the request, so it has no target.
-            yield index, Scores(results["target"][low : high - 1], results["mass"][low:high], gathered, statistics)
+            yield index, Scores(target[rows.start : rows.stop - 1], mass[rows], gathered, statistics)
 
     def _check_normalisers(self, normalisers: Floats) -> None:
         """Raise, unless there is a distribution at every row; a logit that is no number shows in its normaliser."""
@@ -313,22 +315,19 @@ class PendingScores:
 
 def _next_ids(requests: Sequence[Request], offsets: Ints) -> Ints:
     """Return the id that comes after each row, for the rows of all requests; 0 after the last row of each."""
-    lengths = np.array([len(request.ids) for request in requests])
-    firsts = np.array([request.first for request in requests])
-    begins = np.cumsum(lengths) - lengths
-    # Row j of a request comes after ids[: j + 1], so its next id is ids[j + 1]; the extra 0 is for the very last row.
-    ids = np.concatenate([*(request.ids for request in requests), [0]])
-    next_ids: Ints = ids[1 + concat_ranges(begins + firsts, lengths - firsts)]
-    next_ids[offsets[1:] - 1] = 0
+    next_ids = np.zeros(offsets[-1], dtype=np.int64)
+    has_next = np.ones(offsets[-1], dtype=bool)
+    has_next[offsets[1:] - 1] = False
+    # Row j of a request comes after ids[: j + 1], so its next id is ids[j + 1].
+    next_ids[has_next] = np.concatenate([request.ids[request.first + 1 :] for request in requests])
     return next_ids
 
 
-def _rows_of(requests: Sequence[Request], offsets: Ints, rows: Callable[[Request], Ints]) -> Ints:
+def _rows_of(requests: Sequence[Request], offsets: Ints, rows: Sequence[Ints]) -> Ints:
     """Return rows of requests as indices into the rows of all of them."""
-    shifted = [
-        low + rows(request) - request.first for request, low in zip(requests, offsets[:-1].tolist(), strict=True)
-    ]
-    return np.concatenate(shifted)
+    shifts = offsets[:-1] - np.array([request.first for request in requests], dtype=np.int64)
+    shifted: Ints = np.concatenate(rows) + np.repeat(shifts, [len(own) for own in rows])
+    return shifted
 
 
 def _statistics_rows(request: Request) -> Ints:

@@ -112,7 +112,7 @@ class HFTokenizer:
             state["transformers_tokenizer"] = None
         return state
 
-    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+    def encode(self, texts: Sequence[str]) -> Sequence[Tokens]:
         """Tokenize each text, without special tokens; text that looks like a special token is text."""
         if self.backend is None:
             return all_spans(texts, [self._ids(text) for text in texts], self.vocabulary, None)
