@@ -7,12 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import INFORMATION_SEPARATORS
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
+
+USUAL_DEPTH = 8
+"""Few tokens begin with as many others, each longer than the one before; most that do are long runs of one character."""
 
 
 class NextTokens:
@@ -87,6 +90,16 @@ class NextTokens:
         return [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
 
     @cached_property
+    def _in_order_of_kind(self) -> Ints:
+        return np.concatenate(self.tokens_of_kind)
+
+    def sums_by_kind(self, probabilities: Floats) -> Floats:
+        """Return the sum of the probabilities of the tokens of each kind, in double precision."""
+        in_order = probabilities[self._in_order_of_kind]
+        stops = np.cumsum([len(tokens) for tokens in self.tokens_of_kind])[:-1]
+        return np.array([part.sum(dtype=np.float64) for part in np.split(in_order, stops)])
+
+    @cached_property
     def first_tokens(self) -> Ints:
         """Tokens with which a text begins that does not begin with white space, and those that end it."""
         marked = self.vocabulary.first_word_marked
@@ -132,31 +145,52 @@ class NextTokens:
         parts = [token for token, _ in self._index.matches(ahead)]
         return parts + [token for token in self._crossing_sorted.beginning_with(ahead) if token not in parts]
 
+    def reaching_over(self, data: bytes) -> set[bytes]:
+        """Return what tokens write after some bytes, inside of which these bytes, or the last of them, end a word."""
+        crossing = self._crossing_sorted
+        beyond = set()
+        for size in range(1, min(len(data), crossing.longest) + 1):
+            for token in crossing.beginning_with(data[-size:]):
+                beyond.add(self.vocabulary.token_bytes[token][size:])
+        return beyond - {b""}
+
     @cached_property
-    def longest_chain(self) -> int:
-        """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
-        longest = 0
+    def depths(self) -> Ints:
+        """With how many tokens each one begins, itself included. Only tokens that begin alike can begin one word."""
+        depths = np.zeros(self.vocab_size, dtype=np.int64)
         chain: list[bytes] = []
-        for piece in self._all_sorted.pieces:
+        for token, piece in zip(self._all_sorted.tokens, self._all_sorted.pieces, strict=True):
             while chain and not piece.startswith(chain[-1]):
                 chain.pop()
             chain.append(piece)
-            longest = max(longest, len(chain))
-        return longest
+            depths[token] = len(chain)
+        return depths
+
+    @cached_property
+    def is_deep(self) -> Bools:
+        """Whether a token begins with more than :data:`USUAL_DEPTH` tokens."""
+        deep: Bools = self.depths > USUAL_DEPTH
+        return deep
+
+    @cached_property
+    def longest_chain(self) -> int:
+        """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
+        return int(self.depths.max(initial=0))
 
 
 class SortedTokens:
     """Some tokens in the order of their bytes."""
 
     def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
-        self._tokens = sorted(tokens, key=lambda token: vocabulary.token_bytes[token])
-        self.pieces = [vocabulary.token_bytes[token] for token in self._tokens]
+        self.tokens = sorted(tokens, key=lambda token: vocabulary.token_bytes[token])
+        self.pieces = [vocabulary.token_bytes[token] for token in self.tokens]
+        self.longest = max(map(len, self.pieces), default=0)
 
     def beginning_with(self, data: bytes) -> list[int]:
         """Return the tokens whose bytes begin with some bytes."""
         if not data:
-            return list(self._tokens)
-        return self._tokens[bisect_left(self.pieces, data) : bisect_left(self.pieces, _after_all(data))]
+            return list(self.tokens)
+        return self.tokens[bisect_left(self.pieces, data) : bisect_left(self.pieces, _after_all(data))]
 
 
 def _first_character(piece: bytes) -> str:

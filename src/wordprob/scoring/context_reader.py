@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
+from wordprob.core.next_tokens import NextTokens
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
@@ -22,6 +24,8 @@ class ContextReader:
 
     Parameters
     ----------
+    tokens
+        What is known about the vocabulary.
     tokenizer
         The tokenizer.
     definition
@@ -30,7 +34,8 @@ class ContextReader:
         The text so far, without white space at its end.
     """
 
-    def __init__(self, tokenizer: Tokenizer, definition: WordDefinition, context: str) -> None:
+    def __init__(self, tokens: NextTokens, tokenizer: Tokenizer, definition: WordDefinition, context: str) -> None:
+        self.tokens = tokens
         self.tokenizer = tokenizer
         self.definition = definition
         self.context = context
@@ -71,7 +76,7 @@ class ContextReader:
         place = len(self.context)
         if not place:
             return not text[:1].isspace()
-        ended = len(text) == place or any(end == place for _, end in self._words(text))
+        ended = len(text) == place or self._has_word_end(text, place)
         return ended and self._is_own(ids, text, place)
 
     def text_of(self, beginning: Beginning) -> str:
@@ -119,15 +124,41 @@ class ContextReader:
 
     def _is_written(self, cover: tuple[int, ...], text: str, end: int) -> bool:
         """Return True if the tokenizer begins some text that has a word end at this place with these tokens."""
-        kept_ids, kept_characters = self._tokenized_apart
-        own_part = cover[len(self.vocabulary.start_ids) + kept_ids :]
         others = dict.fromkeys(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)
         for candidates in ([text], list(others)):
-            ending = [each for each in candidates if any(word_end == end for _, word_end in self._words(each))]
-            encoded = self.tokenizer.encode([each[kept_characters:] for each in ending])
-            if any(tuple(tokens.ids[: len(own_part)].tolist()) == own_part for tokens in encoded):
+            ending = [each for each in candidates if self._has_word_end(each, end)]
+            if any(ids[: len(cover)] == cover for ids in self._encoded(ending)):
                 return True
         return False
+
+    def note_own(self, beginnings: Iterable[Beginning]) -> None:
+        """Tokenize the texts of several beginnings at a time, to know which of them are written so at their ends."""
+        texts = {beginning.ids: self.text_of(beginning) for beginning in beginnings}
+        for (ids, text), written in zip(texts.items(), self._encoded(texts.values()), strict=True):
+            if ids == written and self._has_word_end(text, len(text)):
+                self._own[ids, len(text)] = True
+
+    def own_covers(self, text: str) -> set[tuple[int, ...]]:
+        """Return the ways in which the tokenizer writes a text, before whatever can come where its last word ends.
+
+        Each is a sequence of tokens, from the start on; the last one may reach over the end of the text.
+        """
+        data = b" " * self._marked_bytes + text.encode()
+        heads = [head.decode("utf-8", "ignore") for head in self.tokens.reaching_over(data)]
+        texts = dict.fromkeys(text + head + right for head in ("", *heads) for right in RIGHT_CONTEXTS)
+        ending = [each for each in texts if self._has_word_end(each, len(text))]
+        return {self._cover(ids, len(data)) for ids in self._encoded(ending)}
+
+    def _has_word_end(self, text: str, place: int) -> bool:
+        """Return True if a word of a text ends at a place."""
+        return any(end == place for _, end in self._words(text))
+
+    def _encoded(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
+        """Return the tokens of texts that begin with the context, with the start."""
+        n_kept, n_characters = self._tokenized_apart
+        kept = self.own_ids[: len(self.vocabulary.start_ids) + n_kept]
+        encoded = self.tokenizer.encode([text[n_characters:] for text in texts])
+        return [(*kept, *tokens.ids.tolist()) for tokens in encoded]
 
     @cached_property
     def _tokenized_apart(self) -> tuple[int, int]:

@@ -1,12 +1,13 @@
 """Searches for next words after many contexts at a time: what they ask the model is asked together.
 
-No number depends on which contexts are searched together.
+Contexts whose search has ended make room for others, so that the model always has enough to do. No number depends on
+which contexts are searched together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,9 @@ from wordprob.scoring.prepare import Chunk
 from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
-"""Contexts whose next words are searched for at the same time."""
-TOKENS_TOGETHER = 16
-"""Tokens beyond one context that the model is asked about at a time. If all contexts have equally many, none waits."""
+"""Contexts whose next words are searched for at the same time. When half of them are done, others take their places."""
+OPENED_TOGETHER = 8
+"""Beginnings after one context that the model is asked about at a time."""
 ASKED_TOGETHER = 256
 """Beginnings that the model is asked about at a time, over all contexts: each answer has the whole vocabulary."""
 WORDS_TOGETHER = 512
@@ -62,30 +63,25 @@ def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) ->
 
 @dataclass
 class SearchTask:
-    """A search, and how far it is to go.
+    """A search after one of several contexts.
 
     Attributes
     ----------
+    number
+        Which of the contexts.
     search
         The search.
     fault
         Why nothing can be found after this context; empty if something can.
-    to_open
-        How many beginnings to open, in all.
     """
 
+    number: int
     search: NextWordSearch
     fault: str = ""
-    to_open: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it went so far, or cannot go on."""
-        return bool(self.fault) or self.search.is_exhausted or self.search.opened >= self.to_open
 
 
-class SearchGroup:
-    """Searches after some contexts that share their requests to the model.
+class SearchRunner:
+    """Runs searches with a model.
 
     Parameters
     ----------
@@ -93,36 +89,62 @@ class SearchGroup:
         An open model.
     definition
         What a word is.
-    tokens
-        What is known about the vocabulary.
-    contexts
-        The texts so far, without white space at their ends.
     count_all_spellings
         As for :class:`NextWordSearch`.
-
-    Attributes
-    ----------
-    tasks
-        The searches, in the order of the contexts.
     """
 
-    def __init__(
-        self,
-        scorer: Scorer,
-        definition: WordDefinition,
-        tokens: NextTokens,
-        contexts: Sequence[str],
-        count_all_spellings: bool = False,
-    ) -> None:
+    def __init__(self, scorer: Scorer, definition: WordDefinition, count_all_spellings: bool = False) -> None:
         self.scorer = scorer
         self.definition = definition
-        self.tokens = tokens
-        self.tasks: list[SearchTask] = []
+        self.tokens = NextTokens(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
+        self.count_all_spellings = count_all_spellings
         self._states = PrefixStates()
-        for context in contexts:
-            search = NextWordSearch(tokens, scorer.model.tokenizer, definition, context, count_all_spellings)
-            self.tasks.append(SearchTask(search, self._too_long(search)))
-        self._find_events()
+
+    def run(
+        self, contexts: Sequence[str], is_enough: Callable[[NextWordSearch], bool], max_open: int
+    ) -> Iterator[list[SearchTask]]:
+        """Yield the searches after some contexts when they have found enough, several at a time, in any order.
+
+        Parameters
+        ----------
+        contexts
+            The texts so far, without white space at their ends.
+        is_enough
+            Whether a search has found enough.
+        max_open
+            How many beginnings to open in each search, at most.
+        """
+        n_started = 0
+        active: list[SearchTask] = []
+        done: list[SearchTask] = []
+        while active or n_started < len(contexts):
+            if len(active) <= CONTEXTS_TOGETHER // 2 and n_started < len(contexts):
+                n_new = min(CONTEXTS_TOGETHER - len(active), len(contexts) - n_started)
+                started = self._start(range(n_started, n_started + n_new), contexts)
+                n_started += n_new
+                active += [task for task in started if not task.fault]
+                done += [task for task in started if task.fault]
+            self._open_round([task.search for task in active], max_open)
+            going_on = []
+            for task in active:
+                search = task.search
+                is_done = search.is_exhausted or search.opened >= max_open or is_enough(search)
+                (done if is_done else going_on).append(task)
+            active = going_on
+            if len(active) <= CONTEXTS_TOGETHER // 2 and done:
+                yield done
+                done = []
+
+    def _start(self, numbers: Sequence[int], contexts: Sequence[str]) -> list[SearchTask]:
+        """Begin the searches after some of the contexts."""
+        tasks = []
+        for number in numbers:
+            search = NextWordSearch(
+                self.tokens, self.scorer.model.tokenizer, self.definition, contexts[number], self.count_all_spellings
+            )
+            tasks.append(SearchTask(number, search, self._too_long(search)))
+        self._find_events([task for task in tasks if not task.fault and task.search.context])
+        return tasks
 
     def _too_long(self, search: NextWordSearch) -> str:
         """Return what is wrong unless the context, and a word after it, fit into the model's context."""
@@ -137,12 +159,11 @@ class SearchGroup:
 
     # --- the event that is shared out among the words ---
 
-    def _find_events(self) -> None:
+    def _find_events(self, waiting: Sequence[SearchTask]) -> None:
         """Find the probability of each context, and that the text ends after it.
 
         What follows the context makes no difference, unless it is impossible: then something else is tried.
         """
-        waiting = [task for task in self.tasks if not task.fault and task.search.context]
         for behind in FOLLOWERS:
             if waiting:
                 self._find_events_before(waiting, behind)
@@ -196,20 +217,15 @@ class SearchGroup:
 
     # --- going on ---
 
-    def run(self) -> None:
-        """Let every search go as far as it is to go."""
-        while True:
-            asked: list[tuple[NextWordSearch, Beginning]] = []
-            for task in self.tasks:
-                if not task.is_done:
-                    search = task.search
-                    taken = search.take(task.to_open - search.opened, TOKENS_TOGETHER)
-                    asked += [(search, beginning) for beginning in taken]
-            if not asked:
-                return
-            for number, log_probs in self.distributions(asked):
-                search, beginning = asked[number]
-                search.open(beginning, log_probs)
+    def _open_round(self, searches: Sequence[NextWordSearch], max_open: int) -> None:
+        """Open the heaviest beginnings of each search."""
+        asked: list[tuple[NextWordSearch, Beginning]] = []
+        for search in searches:
+            taken = search.take(min(OPENED_TOGETHER, max_open - search.opened))
+            asked += [(search, beginning) for beginning in taken]
+        for number, log_probs in self.distributions(asked):
+            search, beginning = asked[number]
+            search.open(beginning, log_probs)
 
     def distributions(self, asked: Sequence[tuple[NextWordSearch, Beginning]]) -> Iterator[tuple[int, Floats]]:
         """Yield the distribution of the next token after each beginning, with its number, in any order."""
@@ -239,15 +255,6 @@ class SearchGroup:
             first_words = np.cumsum(scores.counts) - scores.counts
             probabilities += np.exp(-scores.surprisal[first_words]).tolist()
         return probabilities
-
-
-def search_groups(
-    scorer: Scorer, definition: WordDefinition, contexts: Sequence[str], count_all_spellings: bool = False
-) -> Iterator[SearchGroup]:
-    """Yield groups of searches, one for each context, in order."""
-    tokens = NextTokens(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
-    for low in range(0, len(contexts), CONTEXTS_TOGETHER):
-        yield SearchGroup(scorer, definition, tokens, contexts[low : low + CONTEXTS_TOGETHER], count_all_spellings)
 
 
 def _fault(search: NextWordSearch, is_exact: bool, mass: float, surprisal_of_last_word: float) -> str:

@@ -76,6 +76,10 @@ class Children:
         """The mass of all that are left, the lightest included."""
         return self.rest_from(self.taken) + self.below
 
+    def count_from(self, mass: float) -> int:
+        """Return how many children have at least a mass, whether they are taken or not."""
+        return int(np.count_nonzero(self.masses >= mass))
+
     def rest_from(self, place: int) -> float:
         """Return the mass of the children from a place on, without the lightest."""
         return float(self._rest[place])

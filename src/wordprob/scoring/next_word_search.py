@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from functools import cached_property
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.next_tokens import NextTokens
+from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.context_reader import ContextReader
@@ -79,8 +80,7 @@ class NextWordSearch(ContextReader):
         context: str,
         count_all_spellings: bool = False,
     ) -> None:
-        self.tokens = tokens
-        super().__init__(tokenizer, definition, context)
+        super().__init__(tokens, tokenizer, definition, context)
         self.count_all_spellings = count_all_spellings
         self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0
@@ -93,17 +93,13 @@ class NextWordSearch(ContextReader):
 
     # --- taking beginnings, and what the model says about them ---
 
-    def take(self, count: int, max_tokens: int) -> list[Beginning]:
-        """Return the heaviest beginnings, at most so many; each must be opened with :meth:`open`.
-
-        Together they have no more tokens beyond those of the context than ``max_tokens``, by which one goes over it.
-        """
+    def take(self, count: int) -> list[Beginning]:
+        """Return the heaviest beginnings, at most so many; each must be opened with :meth:`open`."""
         if not self._is_started:
             self._is_started = True
             return [Beginning(1.0, self.root, b"".join(self.vocabulary.token_bytes[i] for i in self.root))]
         chosen: list[Beginning] = []
-        n_tokens = 0
-        while self._heap and len(chosen) < count and n_tokens < max_tokens:
+        while self._heap and len(chosen) < count:
             _, number, children = self._heap[0]
             child = self.child(children, children.taken)
             children.taken += 1
@@ -114,11 +110,11 @@ class NextWordSearch(ContextReader):
             seen = self.look_at(child)
             if seen.must_be_opened:
                 chosen.append(child)
-                n_tokens += max(1, len(child.ids) - len(self.own_ids))
             elif seen.word_end:
                 self._record(child.ids, seen.text, seen.word_end, child.mass)
             elif seen.is_no_text:
                 self.other_spellings += child.mass
+        self.note_own(chosen)
         return chosen
 
     def child(self, children: Children, place: int) -> Beginning:
@@ -152,7 +148,7 @@ class NextWordSearch(ContextReader):
             return NextTokenMasses(fitting, float(probabilities[fitting].sum(dtype=np.float64)))
         decided = [self._decide(text, character) for character in self.tokens.examples]
         decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
-        by_kind = np.bincount(self.tokens.kinds, weights=probabilities, minlength=self.tokens.n_kinds)
+        by_kind = self.tokens.sums_by_kind(probabilities)
         closing_kinds = [kind for kind, what in enumerate(decided) if what == _CLOSED and by_kind[kind] > 0]
         closing_text = ""
         if closing_kinds:
@@ -183,18 +179,22 @@ class NextWordSearch(ContextReader):
         return chosen[probabilities[chosen] > 0.0]
 
     def _fitting_tokens(self, beginning: Beginning) -> Ints:
-        """Return the tokens that keep the context, after a beginning that does not hold all of it."""
+        """Return the tokens that keep the context after a beginning that does not hold all of it.
+
+        If only the last character is cut off, all tokens are returned.
+        """
         ahead = self._given[len(beginning.data) :]
-        fitting = self.tokens.fitting(ahead)
-        if ahead:  # otherwise all tokens fit, and a character is cut off
-            fitting = [token for token in fitting if self._keeps_context_with(beginning, token)]
+        if ahead and self.context:
+            n_ids = len(beginning.ids)
+            fitting = sorted({cover[n_ids] for cover in self._context_covers if cover[:n_ids] == beginning.ids})
+        else:
+            fitting = self.tokens.fitting(ahead)
         return np.array(fitting, dtype=np.int64)
 
-    def _keeps_context_with(self, beginning: Beginning, token: int) -> bool:
-        """Return True unless the context's last word goes on with this token, or is never written so."""
-        data = beginning.data + self.vocabulary.token_bytes[token]
-        text = self._text(data)
-        return text is None or len(data) < len(self._given) or self._keeps_context((*beginning.ids, token), text)
+    @cached_property
+    def _context_covers(self) -> list[tuple[int, ...]]:
+        """The ways in which the tokenizer writes the context."""
+        return sorted(self.own_covers(self.context))
 
     def _start_of_text(self, log_probs: Floats) -> None:
         """Take the event and its end for the empty context: texts that begin without white space."""
@@ -237,6 +237,11 @@ class NextWordSearch(ContextReader):
         return [children for alike in self._children_of.values() for children in alike]
 
     @property
+    def heaviest_left(self) -> float:
+        """The mass of the heaviest beginning that was not looked into."""
+        return -self._heap[0][0] if self._heap else 0.0
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether every beginning was looked into, apart from the lightest."""
         return self._is_started and not self._heap
@@ -248,18 +253,31 @@ class NextWordSearch(ContextReader):
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
         one word only if the text of one begins with the text of the other.
         """
+        return min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+
+    def _bounds(self) -> list[tuple[bytes, float]]:
+        """Return the bytes of what was not looked into, with its mass: the heaviest ones, and bounds for the others."""
         bounds = []
-        cutoff = SHARE_OF_HEAVIEST * max((-entry[0] for entry in self._heap), default=0.0)
+        cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
         for children in self.all_children():
-            place = children.taken
-            while place < len(children.tokens) and children.masses[place] >= cutoff:
-                child = self.child(children, place)
-                bounds.append((child.data, child.mass))
-                place += 1
-            lighter = children.rest_from(place) + children.below
-            heaviest = float(children.masses[place]) if place < len(children.tokens) else children.threshold
-            bounds.append((children.parent.data, min(lighter, self.tokens.longest_chain * heaviest)))
-        return min(heaviest_chain(bounds), self.unopened) / self.event_mass
+            data = children.parent.data
+            stop = max(children.taken, children.count_from(cutoff))
+            chosen = slice(children.taken, stop)
+            for token, mass in zip(children.tokens[chosen].tolist(), children.masses[chosen].tolist(), strict=True):
+                bounds.append((data + self.vocabulary.token_bytes[token], mass))
+            bounds.append((data, self._lighter(children, stop)))
+        return bounds
+
+    def _lighter(self, children: Children, place: int) -> float:
+        """Return the most that the children from a place on have together that begin one word."""
+        tokens, masses = children.tokens[place:], children.masses[place:]
+        heaviest = float(masses[0]) if len(masses) else children.threshold
+        deep = float(masses[self.tokens.is_deep[tokens]].sum()) + self._lightest(children)
+        return min(children.rest_from(place) + children.below, USUAL_DEPTH * heaviest + deep)
+
+    def _lightest(self, children: Children) -> float:
+        """Return the most that the children have together that begin one word and are too light to be kept."""
+        return min(children.below, self.tokens.longest_chain * children.threshold)
 
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
@@ -270,11 +288,39 @@ class NextWordSearch(ContextReader):
             for children in self._children_of.get(data[:size], ()):
                 if size < len(data):
                     total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
-                else:  # only a cut-off character leaves open whether the word has ended
-                    is_cut_off = self.tokens.kinds[children.tokens[children.taken :]] == self.tokens.cut_off_kind
-                    total += float(children.masses[children.taken :][is_cut_off].sum())
-                total += min(children.below, self.tokens.longest_chain * children.threshold)
+                else:
+                    total += self._cut_off(children)
+                total += self._lightest(children)
         return total
+
+    def _cut_off(self, children: Children) -> float:
+        """Return the mass after the end of a word that is a cut-off character: that may go on with the word."""
+        is_cut_off = self.tokens.kinds[children.tokens] == self.tokens.cut_off_kind
+        return float(children.masses[is_cut_off].sum())
+
+    def not_found(self, word: str) -> float:
+        """Return the most that may have to be added to the mass of a word, where the tokenizer's own spellings count.
+
+        This is closer than :meth:`still_possible`, and takes longer.
+        """
+        return math.fsum(self._not_found(cover) for cover in self.own_covers(self.context + word))
+
+    def _not_found(self, cover: tuple[int, ...]) -> float:
+        """Return the mass of one spelling of a word if it was not looked into, or what was left out then."""
+        data = b"".join(self.vocabulary.token_bytes[token] for token in self.root)
+        for place in range(len(self.root), len(cover) + 1):
+            alike = [each for each in self._children_of.get(data, ()) if each.parent.ids == cover[:place]]
+            if not alike:
+                return 0.0  # nothing comes after it, or the word has ended inside the last token
+            (children,) = alike
+            if place == len(cover):
+                return self._cut_off(children)
+            if cover[place] not in children.place_of_token:
+                return min(children.below, children.threshold)
+            if children.mass_left(cover[place]):
+                return children.mass_left(cover[place])
+            data += self.vocabulary.token_bytes[cover[place]]
+        return 0.0
 
     # --- words and their spellings ---
 

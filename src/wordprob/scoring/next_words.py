@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wordprob.core.words import WordDefinition, define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import SPELLINGS
-from wordprob.scoring.next_word_batch import SearchGroup, check_possible, search_groups
+from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_TOP = 20
 MAX_OPEN = 1000
 """Beginnings of words that are looked into for a context, at most, by default."""
-FIRST_OPEN = 32
-"""Beginnings that are looked into before the words are counted for the first time; then twice as many, and so on."""
 
 SPELLINGS_LEFT = 2.0**0.01 - 1.0
 """All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
@@ -161,35 +159,35 @@ def next_words(
     ([('mark', 0.4, True), ('marker', 0.35, True)], 0.25)
     """
     unit_size(unit)
-    wanted = _Wanted.check(top, mass, max_open)
+    wanted = _Wanted.check(top, mass)
     definition = define(words)
     check_possible(scorer, definition, max_open)
-    results: list[NextWords] = []
-    stripped = [context.rstrip() for context in contexts]
     if spellings not in SPELLINGS:
         raise OptionError(f"no kind of spellings is called '{spellings}'; use {' or '.join(SPELLINGS)}.")
-    for group in search_groups(scorer, definition, stripped, count_all_spellings=spellings == "all"):
-        for task in group.tasks:
+    runner = SearchRunner(scorer, definition, count_all_spellings=spellings == "all")
+    stripped = [context.rstrip() for context in contexts]
+    results: dict[int, NextWords] = {}
+    for tasks in runner.run(stripped, wanted.is_reached, max_open):
+        for task in tasks:
             if task.fault:
                 raise InputError(task.fault)
-        _run_until_enough(group, wanted)
-        given = contexts[len(results) : len(results) + len(group.tasks)]
-        results += _results(group, given, wanted, unit, spellings)
+        given = [contexts[task.number] for task in tasks]
+        found = _results(runner, [task.search for task in tasks], given, wanted, unit)
+        results |= zip((task.number for task in tasks), found, strict=True)
         if progress is not None:
             progress(len(results), len(contexts))
-    return results
+    return [results[number] for number in range(len(contexts))]
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """How many words, or how much probability, are asked for, and how many beginnings may be opened."""
+    """How many words, or how much probability, are asked for."""
 
     top: int
     mass: float | None
-    max_open: int
 
     @classmethod
-    def check(cls, top: int | None, mass: float | None, max_open: int) -> _Wanted:
+    def check(cls, top: int | None, mass: float | None) -> _Wanted:
         """Return what is wanted; raise for numbers that mean nothing."""
         if top is not None and top < 1:
             raise OptionError(f"`top` is {top}; it must be at least 1.")
@@ -197,7 +195,7 @@ class _Wanted:
             raise OptionError(f"`mass` is {mass}; it must be above 0, and 1 at most.")
         if top is None:
             top = DEFAULT_TOP if mass is None else 1 << 30
-        return cls(top, mass, max_open)
+        return cls(top, mass)
 
     def count(self, probabilities: Sequence[float], end: float) -> int | None:
         """Return how many of the most probable words make up what is wanted; ``None`` if they do not."""
@@ -210,43 +208,31 @@ class _Wanted:
             return len(probabilities)
         return None
 
-
-def _run_until_enough(group: SearchGroup, wanted: _Wanted) -> None:
-    """Let each search go on until its most probable words are certain, or it may open no more."""
-    waiting = list(group.tasks)
-    for task in waiting:
-        task.to_open = min(FIRST_OPEN, wanted.max_open)
-    while waiting:
-        group.run()
-        waiting = [task for task in waiting if not _is_enough(task.search, wanted)]
-        for task in waiting:
-            task.to_open = min(2 * task.to_open, wanted.max_open)
-
-
-def _is_enough(search: NextWordSearch, wanted: _Wanted) -> bool:
-    """Return True if the words that were found are enough and certain, or no more can be found."""
-    if search.is_exhausted or search.opened >= wanted.max_open:
-        return True
-    ordered = sorted(search.found, key=lambda word: -search.found[word].mass)
-    masses = [search.found[word].mass for word in ordered]
-    count = wanted.count([mass / search.event_mass for mass in masses], search.end_probability)
-    if count is None:
-        return False
-    if count and masses[count - 1] < search.heaviest_missing * search.event_mass:
-        return False
-    if not search.count_all_spellings:
-        return True
-    chosen = zip(ordered[:count], masses, strict=False)
-    return all(search.still_possible(word) <= SPELLINGS_LEFT * mass for word, mass in chosen)
+    def is_reached(self, search: NextWordSearch) -> bool:
+        """Return True if the words that were found are enough, and it is certain that no others are more probable."""
+        masses = sorted((found.mass for found in search.found.values()), reverse=True)
+        count = self.count([mass / search.event_mass for mass in masses], search.end_probability)
+        if count is None:
+            return False
+        least = masses[count - 1] if count else math.inf
+        if least < search.heaviest_left or least < search.heaviest_missing * search.event_mass:
+            return False
+        if not search.count_all_spellings:
+            return True
+        chosen = [word for word, found in search.found.items() if found.mass >= least]
+        return all(search.still_possible(word) <= SPELLINGS_LEFT * search.found[word].mass for word in chosen)
 
 
 def _results(
-    group: SearchGroup, contexts: Sequence[str], wanted: _Wanted, unit: str, spellings: str
+    runner: SearchRunner, searches: Sequence[NextWordSearch], contexts: Sequence[str], wanted: _Wanted, unit: str
 ) -> list[NextWords]:
     """List the most probable words of each context."""
-    searches = [task.search for task in group.tasks]
     candidates = [_candidates(search, wanted) for search in searches]
-    known = _sums(searches, candidates) if spellings == "all" else _scored(group, searches, candidates)
+    if runner.count_all_spellings:
+        known = _sums(searches, candidates)
+    else:
+        known = _scored(runner, searches, candidates)
+    spellings = "all" if runner.count_all_spellings else "own"
     results = []
     for context, search, values in zip(contexts, searches, known, strict=True):
         listed = _listed(values, search.heaviest_missing)
@@ -261,13 +247,13 @@ Values = dict[str, tuple[float, float | None]]
 
 
 def _scored(
-    group: SearchGroup, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
+    runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
 ) -> list[Values]:
     """Return the probabilities of words in the tokenizer's own spellings, all scored together as usual."""
     examples = []
     for search, words in zip(searches, candidates, strict=True):
         examples += [(search, search.found[word].example) for word in words]
-    probabilities = iter(group.score_words(examples))
+    probabilities = iter(runner.score_words(examples))
     return [{word: (next(probabilities), None) for word in words} for words in candidates]
 
 

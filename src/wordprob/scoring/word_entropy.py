@@ -18,13 +18,7 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
 from wordprob.core.words import WordDefinition
 from wordprob.errors import WordprobError
-from wordprob.scoring.next_word_batch import (
-    LONGEST_WORD_TOKENS,
-    SearchGroup,
-    SearchTask,
-    check_possible,
-    search_groups,
-)
+from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
 from wordprob.scoring.next_word_beginnings import Beginning, Children, NextTokenMasses
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
@@ -39,8 +33,6 @@ SAMPLES = 64
 """Samples from the tail of each distribution."""
 SEED = 20240917
 """Of the random numbers, with the context: a value does not depend on which others are computed with it."""
-FIRST_OPEN = 32
-"""Beginnings that are looked into at first; then twice as many, and so on."""
 SMALL_TAIL = 0.02
 """The search ends when what it has not looked into has no more probability than this."""
 NEGLIGIBLE = 1e-4
@@ -119,30 +111,23 @@ def distributions(
     n_samples
         How many samples to draw of what was not looked into.
     """
-    for group in search_groups(scorer, definition, contexts):
-        _run_until_small(group, max_open)
-        tasks = [task for task in group.tasks if not task.fault]
-        heads = iter(_heads(group, tasks))
-        samples = iter(_sample_tails(group, tasks, n_samples))
-        for task in group.tasks:
-            yield task.fault if task.fault else _distribution(task.search, next(heads), next(samples))
+    runner = SearchRunner(scorer, definition)
+    found: dict[int, NextWordDistribution | str] = {}
+    n_yielded = 0
+    for tasks in runner.run(contexts, _is_small, max_open):
+        searches = [task.search for task in tasks if not task.fault]
+        heads = iter(_heads(runner, searches))
+        samples = iter(_sample_tails(runner, searches, n_samples))
+        for task in tasks:
+            found[task.number] = task.fault or _distribution(task.search, next(heads), next(samples))
+        while n_yielded in found:
+            yield found.pop(n_yielded)
+            n_yielded += 1
 
 
-def _run_until_small(group: SearchGroup, max_open: int) -> None:
-    """Let each search go on until little is left, or it may open no more."""
-    waiting = [task for task in group.tasks if not task.fault]
-    for task in waiting:
-        task.to_open = min(FIRST_OPEN, max_open)
-    while waiting:
-        group.run()
-        waiting = [task for task in waiting if not _is_small(task.search, max_open)]
-        for task in waiting:
-            task.to_open = min(2 * task.to_open, max_open)
-
-
-def _is_small(search: NextWordSearch, max_open: int) -> bool:
-    is_finished = search.is_exhausted or search.opened >= max_open
-    return is_finished or search.unopened <= SMALL_TAIL * search.event_mass
+def _is_small(search: NextWordSearch) -> bool:
+    """Return True if little was not looked into."""
+    return search.unopened <= SMALL_TAIL * search.event_mass
 
 
 def _distribution(search: NextWordSearch, head: _Head, sampled: Floats) -> NextWordDistribution:
@@ -164,13 +149,12 @@ class _Head:
     high: Floats
 
 
-def _heads(group: SearchGroup, tasks: Sequence[SearchTask]) -> list[_Head]:
+def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_Head]:
     """Return the heads; words of which more may be missing than a negligible share are scored as usual."""
     heads: list[_Head] = []
     examples: list[tuple[NextWordSearch, str]] = []
     places: list[tuple[int, int]] = []
-    for number, task in enumerate(tasks):
-        search = task.search
+    for number, search in enumerate(searches):
         masses = np.array([found.mass for found in search.found.values()], dtype=np.float64)
         missing = np.array([search.still_possible(word) for word in search.found], dtype=np.float64)
         for place, word in enumerate(search.found):
@@ -180,7 +164,7 @@ def _heads(group: SearchGroup, tasks: Sequence[SearchTask]) -> list[_Head]:
         low = np.append(masses / search.event_mass, search.end_probability)
         high = np.append((masses + missing) / search.event_mass, search.end_probability)
         heads.append(_Head(low.copy(), low, high))
-    for (number, place), probability in zip(places, group.score_words(examples), strict=True):
+    for (number, place), probability in zip(places, runner.score_words(examples), strict=True):
         if not math.isnan(probability):
             for values in (heads[number].values, heads[number].low, heads[number].high):
                 values[place] = probability
@@ -269,10 +253,10 @@ class _Walk:
             self.example = text[len(self.search.context) :]
 
 
-def _sample_tails(group: SearchGroup, tasks: Sequence[SearchTask], n_samples: int) -> list[Floats]:
+def _sample_tails(runner: SearchRunner, searches: Sequence[NextWordSearch], n_samples: int) -> list[Floats]:
     """Return, for each search, the probabilities of words drawn from what it did not look into."""
-    walks_of_task = [_start_walks(task.search, n_samples) for task in tasks]
-    walking = [walk for walks in walks_of_task for walk in walks]
+    walks_of_search = [_start_walks(search, n_samples) for search in searches]
+    walking = [walk for walks in walks_of_search for walk in walks]
     while True:
         places: dict[tuple[int, tuple[int, ...]], list[_Walk]] = {}
         asked: list[tuple[NextWordSearch, Beginning]] = []
@@ -283,8 +267,8 @@ def _sample_tails(group: SearchGroup, tasks: Sequence[SearchTask], n_samples: in
                     asked.append((walk.search, walk.at))
                 places.setdefault(place, []).append(walk)
         if not asked:
-            return _score_walks(group, walks_of_task)
-        for number, log_probs in group.distributions(asked):
+            return _score_walks(runner, walks_of_search)
+        for number, log_probs in runner.distributions(asked):
             search, at = asked[number]
             probabilities = np.exp(log_probs.astype(np.float64))
             next_tokens = search.next_tokens(at, probabilities, with_lightest=True)
@@ -309,17 +293,17 @@ def _start_walks(search: NextWordSearch, n_samples: int) -> list[_Walk]:
     return walks
 
 
-def _score_walks(group: SearchGroup, walks_of_task: Sequence[Sequence[_Walk]]) -> list[Floats]:
+def _score_walks(runner: SearchRunner, walks_of_search: Sequence[Sequence[_Walk]]) -> list[Floats]:
     """Return the probability of the word that each walk reached; 0 if that was found before, or it reached none."""
     examples: dict[tuple[int, str], tuple[NextWordSearch, str]] = {}
-    for walks in walks_of_task:
+    for walks in walks_of_search:
         for walk in walks:
             if walk.word and walk.word not in walk.search.found:
                 examples.setdefault((id(walk.search), walk.word), (walk.search, walk.example))
-    probabilities = dict(zip(examples, group.score_words(list(examples.values())), strict=True))
+    probabilities = dict(zip(examples, runner.score_words(list(examples.values())), strict=True))
     return [
         np.nan_to_num(np.array([probabilities.get((id(walk.search), walk.word), 0.0) for walk in walks]))
-        for walks in walks_of_task
+        for walks in walks_of_search
     ]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from wordprob.core.words import WordDefinition, define
 from wordprob.errors import InputError
-from wordprob.scoring.next_word_batch import check_possible, search_groups
+from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
 
@@ -123,13 +123,10 @@ def check_sum(
     definition = define(words)
     check_possible(scorer, definition, max_open)
     context = context.rstrip()
-    (group,) = search_groups(scorer, definition, [context])
-    (task,) = group.tasks
-    search = task.search
+    ((task,),) = SearchRunner(scorer, definition).run([context], lambda _: False, max_open)
     if task.fault:
         raise InputError(task.fault)
-    task.to_open = max_open
-    group.run()
+    search = task.search
     probabilities = _score_words(scorer, search, definition)
     event = search.event_mass
     return SumCheck(
