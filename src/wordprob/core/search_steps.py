@@ -7,11 +7,16 @@ ended, which a cut-off character leaves open.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, concat_ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label, is_cut_off
 from wordprob.core.cut_off_tokens import CutOffTokens
@@ -37,48 +42,128 @@ class Ending(NamedTuple):
     undecided: frozenset[Label] = frozenset()
 
 
-class Steps(NamedTuple):
-    """The tokens that may come next.
+class StepKind(IntEnum):
+    """What a token that comes next leads to."""
+
+    INSIDE = 0
+    """A longer prefix, which has to be opened."""
+    CUT_OFF = 1
+    """A prefix that ends in the first bytes of a character beyond the word's end, and has to be opened."""
+    WRITTEN = 2
+    """A spelling of the word: it is written, and anything may follow."""
+    ENDING = 3
+    """A spelling of the word: the token holds what ends it."""
+    UNDECIDED = 4
+    """One would have to read on to know whether the word has ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The tokens that may come next: some by themselves, and sums of tokens that lead to the same.
 
     Attributes
     ----------
-    inside
-        Tokens that stay within the word, each with the bytes it takes.
-    cut_off
-        Tokens that end in the first bytes of a character beyond the word's end, each with those bytes.
-    ending
-        Tokens after which the word has ended.
-    undecided
-        Tokens after which one would have to read on to know.
+    tokens
+        Tokens by themselves.
+    sizes
+        How many bytes of the word each of them takes.
+    pending
+        The first bytes of a character beyond the word's end that each of them ends in; mostly none.
+    sums
+        Lists of tokens whose masses are added up.
+    kinds
+        What each token, and then each sum, leads to: a :class:`StepKind`.
     """
 
-    inside: tuple[tuple[int, int], ...]
-    cut_off: tuple[tuple[int, bytes], ...]
-    ending: Ints
-    undecided: Ints
+    tokens: tuple[int, ...]
+    sizes: tuple[int, ...]
+    pending: tuple[bytes, ...]
+    sums: tuple[Ints, ...]
+    kinds: NDArray[np.int8]
+
+    @cached_property
+    def inside(self) -> dict[int, int]:
+        """By token: where the tokens stand that stay inside the word."""
+        return {token: n for n, token in enumerate(self.tokens) if self.kinds[n] == StepKind.INSIDE}
+
+    @cached_property
+    def keys(self) -> Ints:
+        """A number for each mass that is needed: the token, or for a sum the negative identity of its list."""
+        return np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
 
     def restricted_to(self, tokens: frozenset[int]) -> Steps:
         """Return those steps that are one of these tokens."""
+        alone = [n for n, token in enumerate(self.tokens) if token in tokens]
+        sums = [np.array([token for token in ids.tolist() if token in tokens], dtype=np.int64) for ids in self.sums]
+        kept = [n for n, ids in enumerate(sums) if len(ids)]
         return Steps(
-            inside=tuple(step for step in self.inside if step[0] in tokens),
-            cut_off=tuple(step for step in self.cut_off if step[0] in tokens),
-            ending=np.array([token for token in self.ending.tolist() if token in tokens], dtype=np.int64),
-            undecided=np.array([token for token in self.undecided.tolist() if token in tokens], dtype=np.int64),
+            tokens=tuple(self.tokens[n] for n in alone),
+            sizes=tuple(self.sizes[n] for n in alone),
+            pending=tuple(self.pending[n] for n in alone),
+            sums=tuple(sums[n] for n in kept),
+            kinds=self.kinds[[*alone, *(len(self.tokens) + n for n in kept)]],
         )
 
-    def id_lists(self) -> list[tuple[int, ...]]:
-        """Return the lists of ids whose masses are needed: one for each token that is gone on with, and two sums."""
-        alone = [(token,) for token, _ in (*self.inside, *self.cut_off)]
-        sums = [tuple(ids.tolist()) for ids in (self.ending, self.undecided) if len(ids)]
-        return [*alone, *sums]
+
+class _StepList:
+    """Steps that are being put together."""
+
+    def __init__(self) -> None:
+        self._alone: list[tuple[int, int, bytes, StepKind]] = []
+        self._sums: list[tuple[Ints, StepKind]] = []
+
+    def add(self, token: int, kind: StepKind, size: int = 0, pending: bytes = b"") -> None:
+        """Add a token by itself."""
+        self._alone.append((token, size, pending, kind))
+
+    def add_sum(self, tokens: Sequence[int] | Ints, kind: StepKind) -> None:
+        """Add tokens whose masses are added up, if there are any."""
+        if len(tokens):
+            self._sums.append((np.array(tokens, dtype=np.int64), kind))
+
+    def steps(self) -> Steps:
+        """Return the steps."""
+        kinds = [*(kind for *_, kind in self._alone), *(kind for _, kind in self._sums)]
+        return Steps(
+            tokens=tuple(token for token, *_ in self._alone),
+            sizes=tuple(size for _, size, _, _ in self._alone),
+            pending=tuple(pending for _, _, pending, _ in self._alone),
+            sums=tuple(ids for ids, _ in self._sums),
+            kinds=np.array(kinds, dtype=np.int8),
+        )
+
+
+class NeededLists(NamedTuple):
+    """The lists of ids whose masses steps need.
+
+    Attributes
+    ----------
+    numbers
+        For every mass, those of one :class:`Steps` after the other: the number of its list.
+    id_lists
+        The lists.
+    """
+
+    numbers: Ints
+    id_lists: list[Ints]
+
+
+def needed_lists(all_steps: Sequence[Steps]) -> NeededLists:
+    """Return the lists of ids whose masses steps need; a list that several of them need is there once."""
+    keys = concat_ints(steps.keys for steps in all_steps)
+    distinct, numbers = np.unique(keys, return_inverse=True)
+    sums = {-id(ids): ids for steps in all_steps for ids in steps.sums}
+    n_sums = int(np.searchsorted(distinct, 0))  # their keys are negative
+    alone = list(distinct[n_sums:, None])
+    return NeededLists(numbers, [sums[key] for key in distinct[:n_sums].tolist()] + alone)
 
 
 class MassesAfterWord(NamedTuple):
-    """What may come after a whole word: it ends the word; it is cut off and may end it; one would have to read on."""
+    """``[N]``: what may come after whole words: it ends them; it is cut off and may; one would have to read on."""
 
-    ending: float
-    cut_off: float
-    undecided: float
+    ending: Floats
+    cut_off: Floats
+    undecided: Floats
 
 
 class StepFinder:
@@ -106,15 +191,15 @@ class StepFinder:
         """Leave the cache behind when this is sent to another process."""
         return {**self.__dict__, "_known": {}}
 
-    def after_word(self, log_masses: Floats, ending: Ending) -> MassesAfterWord:
-        """Return the masses of what may come after a whole word, from those of all atoms."""
+    def after_words(self, log_masses: Floats, ending: Ending) -> MassesAfterWord:
+        """Return the masses of what may come after whole words, from those of all atoms, ``[N, K]``."""
         if ending not in self._columns:
             labels = ending.labels or frozenset()
             ambiguous = self._atoms.ambiguous(labels)
             groups = (labels - ambiguous, ambiguous, ending.undecided)
             self._columns[ending] = [self._atoms.columns(group) for group in groups]
         masses = np.exp(np.asarray(log_masses, dtype=np.float64))
-        return MassesAfterWord(*(float(masses[columns].sum()) for columns in self._columns[ending]))
+        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns[ending]))
 
     def inside(self, rest: bytes, ending: Ending) -> Steps:
         """Return what may come next before the rest of a word."""
@@ -126,27 +211,28 @@ class StepFinder:
         return steps
 
     def _find_inside(self, rest: bytes, ending: Ending) -> Steps:
-        cut_off: list[tuple[int, bytes]] = []
+        steps = _StepList()
         sure: list[int] = []
         undecided: list[int] = []
+        for token, size in self._index.matches(rest):
+            is_written = size == len(rest) and ending.labels is None
+            steps.add(token, StepKind.WRITTEN if is_written else StepKind.INSIDE, size)
         for beyond in self._joined.continuations_after(rest):
             tokens = self._index.ids(rest + beyond)
             if ending.labels is None:
                 sure += tokens
             elif is_cut_off(beyond):
-                cut_off += [(token, beyond) for token in tokens]
+                for token in tokens:
+                    steps.add(token, StepKind.CUT_OFF, len(rest), beyond)
             else:
                 label = self._cut_off_tokens.label(beyond)
                 if label in ending.labels:
                     sure += tokens
                 elif label in ending.undecided:
                     undecided += tokens
-        return Steps(
-            inside=tuple(self._index.matches(rest)),
-            cut_off=tuple(cut_off),
-            ending=np.array(sure, dtype=np.int64),
-            undecided=np.array(undecided, dtype=np.int64),
-        )
+        steps.add_sum(sure, StepKind.ENDING)
+        steps.add_sum(undecided, StepKind.UNDECIDED)
+        return steps.steps()
 
     def of_cut_off(self, pending: bytes, ending: Ending) -> Steps:
         """Return what may come after the first bytes of a character beyond the end of a word.
@@ -155,5 +241,8 @@ class StepFinder:
         """
         labels = ending.labels or frozenset()
         whole, cut_off = self._cut_off_tokens.next_tokens(pending, labels)
-        going_on = tuple((token, pending + self._cut_off_tokens.bytes_of(token)) for token in cut_off)
-        return Steps((), going_on, whole, np.zeros(0, dtype=np.int64))
+        steps = _StepList()
+        for token in cut_off:
+            steps.add(token, StepKind.CUT_OFF, pending=pending + self._cut_off_tokens.bytes_of(token))
+        steps.add_sum(whole, StepKind.ENDING)
+        return steps.steps()

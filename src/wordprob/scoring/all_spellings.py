@@ -6,21 +6,20 @@ The theory is in :mod:`wordprob.core.spelling_search`, the beginning of each sea
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, cumulative_offsets, segment_sums, slices_of
 from wordprob.core.atoms import Atoms
-from wordprob.core.spelling_search import Prefix, WordSearch
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
+from wordprob.core.search_steps import Steps, needed_lists
+from wordprob.core.spelling_search import Prefix, SpellingSearch
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import prefix_ids, window_of
-from wordprob.scoring.search_plan import KnownSteps, PlannedSearch
+from wordprob.scoring.search_plan import SearchPlan
 
 BEYOND_WORD_TOKENS = 4
 """Tokens after the end of a word for which there must be room in the model's context: bytes of one character."""
@@ -49,13 +48,6 @@ class SpellingSums:
     within: Floats
 
 
-class Opening(NamedTuple):
-    """A prefix that is opened, and the search that it belongs to."""
-
-    search: WordSearch
-    prefix: Prefix
-
-
 class AllSpellings:
     """Sums over every spelling of the words of a batch.
 
@@ -81,122 +73,163 @@ class AllSpellings:
         collected: CollectedScores,
         states: PrefixStates | None,
         keep_spellings: bool = False,
-    ) -> list[WordSearch]:
+    ) -> SpellingSearch:
         """Search for every spelling of the words of a batch, once its other scores are complete."""
-        planned_searches = [] if prepared.search_plan is None else prepared.search_plan.searches
-        searches = [self._begin(prepared, collected, planned, keep_spellings) for planned in planned_searches]
-        active = searches
-        while active:
-            openings = []
-            for search in active:
-                chosen = search.choose(self._tolerance_nats, self._max_open)
-                openings += [Opening(search, prefix) for prefix in chosen]
-            self._open(prepared, openings, states)
-            active = list({id(opening.search): opening.search for opening in openings}.values())
-        return searches
+        search = _begin(prepared, collected, keep_spellings)
+        contexts = _Contexts(prepared, search)
+        while True:
+            prefixes, log_probs = search.choose(self._tolerance_nats, self._max_open)
+            if not prefixes:
+                return search
+            self._open(search, contexts, prefixes, log_probs, states)
 
-    # --- what the pass along the texts says ---
+    def _open(
+        self,
+        search: SpellingSearch,
+        contexts: _Contexts,
+        prefixes: Sequence[Prefix],
+        log_probs: Floats,
+        states: PrefixStates | None,
+    ) -> None:
+        """Ask the model about prefixes, and go on from them."""
+        all_steps = [search.steps(prefix) for prefix in prefixes]
+        requests = _requests([contexts.ids(prefix) for prefix in prefixes], all_steps)
+        answers: list[Floats] = [np.zeros(0)] * len(prefixes)
+        for n, scores in self._model.open(requests, self._atoms, states):
+            answers[n] = scores.mass[-1] if all_steps[n] is None else scores.gathered
+        inside = [n for n, steps in enumerate(all_steps) if steps is not None]
+        whole = [n for n, steps in enumerate(all_steps) if steps is None]
+        if inside:
+            search.open_inside(
+                [prefixes[n] for n in inside],
+                [steps for steps in all_steps if steps is not None],
+                log_probs[inside],
+                np.concatenate([answers[n] for n in inside], dtype=np.float64),
+            )
+        if whole:
+            search.open_whole([prefixes[n] for n in whole], log_probs[whole], np.stack([answers[n] for n in whole]))
 
-    def _begin(
-        self, prepared: PreparedBatch, collected: CollectedScores, planned: PlannedSearch, keep_spellings: bool
-    ) -> WordSearch:
-        """Set out from the prefixes alive where a word begins, and go along the observed path as far as it leads."""
-        search = WordSearch(planned.word, planned.target, planned.ending, planned.finder, planned.observed)
-        search.spellings = [] if keep_spellings else None
-        search.log_scale = _log_scale(prepared, collected, planned)
-        text = int(prepared.alignment.text_of_word[planned.word])
-        for known in planned.leaving:
-            observed = _observed_log_prob(collected, text, known.prefix.row, planned.start_row)
-            self._open_known(search, known, known.prefix._replace(log_prob=-observed), collected)
-        for branch, prefix in planned.tails.items():
-            observed = _observed_log_prob(collected, text, prefix.row, planned.start_row)
-            search.wait_for(prefix._replace(log_prob=float(collected.leaving[branch]) - observed))
-        for prefix in planned.starts:
-            search.wait_for(prefix)
-        self._follow_observed(prepared, collected, planned, search)
+
+# --- what the pass along the texts says -------------------------------------------------------------------------------
+
+
+def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: bool) -> SpellingSearch:
+    """Set out from the prefixes alive where words begin, and go along the observed path as far as it leads."""
+    plan = prepared.search_plan or SearchPlan()
+    search = SpellingSearch(plan.words, _log_scales(prepared, collected, plan), keep_spellings)
+    if not plan.words:
         return search
 
-    def _follow_observed(
-        self, prepared: PreparedBatch, collected: CollectedScores, planned: PlannedSearch, search: WordSearch
-    ) -> None:
-        """Open the prefixes on the observed path, whose distributions are known."""
-        boundary = prepared.alignment.boundary_after[planned.word]
-        while True:
-            prefix = next((prefix for prefix in search.waiting if prefix.is_on_observed_path), None)
-            if prefix is None:
-                return
-            search.waiting.remove(prefix)
-            if search.is_whole(prefix):
-                search.open_whole(prefix, collected.boundary_masses[boundary])
-            else:
-                self._open_known(search, planned.known[prefix.row], prefix, collected)
+    # Along the observed path, prefixes get likelier or less likely by one observed token after the other. Those that
+    # leave it before the word begins are relative to the observed tokens up to there.
+    goes_on = plan.observed_masses >= 0
+    observed = np.where(goes_on, collected.step_masses[plan.observed_masses], 0.0)
+    numbers = np.arange(len(plan.known))
+    on_path = segment_sums(observed, np.array(plan.path_firsts, dtype=np.int64), numbers)
+    known_log_probs = on_path - _observed_log_probs(prepared, collected, plan, plan.known)
+    others = collected.step_masses.copy()
+    others[plan.observed_masses[goes_on]] = -np.inf  # the path goes on with these, and they are known too
+    search.open_inside(plan.known, plan.steps, known_log_probs, others)
+    if plan.whole:
+        prefixes, firsts, stops = zip(*plan.whole, strict=True)
+        boundaries = prepared.alignment.boundary_after[[plan.words[prefix.search].word for prefix in prefixes]]
+        log_probs = segment_sums(observed, np.array(firsts), np.array(stops))
+        search.open_whole(prefixes, log_probs, collected.boundary_masses[boundaries])
+    before = _observed_log_probs(prepared, collected, plan, [prefix for prefix, _ in plan.tails])
+    for (prefix, branch), log_prob in zip(plan.tails, before.tolist(), strict=True):
+        search.wait_for(prefix, float(collected.leaving[branch]) - log_prob)
+    return search
 
-    @staticmethod
-    def _open_known(search: WordSearch, known: KnownSteps, prefix: Prefix, collected: CollectedScores) -> None:
-        stop = known.first_mass + len(known.steps.id_lists())
-        search.open_inside(prefix, known.steps, collected.step_masses[known.first_mass : stop])
 
-    # --- what the model is asked ---
+def _observed_log_probs(
+    prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, prefixes: Sequence[Prefix]
+) -> Floats:
+    """Return log p of the observed tokens from where each prefix leaves them up to where its word begins."""
+    searches = np.array([prefix.search for prefix in prefixes], dtype=np.int64)
+    rows = np.array([prefix.row for prefix in prefixes], dtype=np.int64)
+    texts = prepared.alignment.text_of_word[plan.word_numbers[searches]]
+    return segment_sums(collected.token_log_probs, rows - texts, plan.start_rows[searches] - texts)
 
-    def _open(self, prepared: PreparedBatch, openings: Sequence[Opening], states: PrefixStates | None) -> None:
-        """Ask the model about prefixes, and go on from them."""
-        requests = list(self._requests(prepared, openings))
-        for n, scores in self._model.open(requests, self._atoms, states):
-            self._take(openings[n], scores)
 
-    def _requests(self, prepared: PreparedBatch, openings: Sequence[Opening]) -> Iterator[Request]:
-        id_lists: list[Ints] = []
-        numbers: dict[tuple[int, ...], int] = {}
-        for search, prefix in openings:
-            wanted = [] if search.is_whole(prefix) else search.steps(prefix).id_lists()
-            for listed in wanted:
-                if listed not in numbers:
-                    numbers[listed] = len(id_lists)
-                    id_lists.append(np.array(listed, dtype=np.int64))
-            ids, context_tokens = self._ids(prepared, search, prefix)
-            last = len(ids) - 1
-            yield Request(
+def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan) -> Floats:
+    """Return about the logarithm of each word's mass, so that masses relative to it are near 1."""
+    alignment = prepared.alignment
+    texts, after = alignment.text_of_word[plan.word_numbers], alignment.boundary_after[plan.word_numbers]
+    stop_rows = alignment.boundary_rows[after]
+    observed = segment_sums(collected.token_log_probs, plan.start_rows - texts, stop_rows - texts)
+    scales = observed + collected.boundaries[after]
+    scales[~np.isfinite(scales)] = 0.0
+    return np.where(scales > SMALLEST_LOG_SCALE, scales, scales / 2)
+
+
+# --- what the model is asked ------------------------------------------------------------------------------------------
+
+
+def _requests(sequences: Sequence[tuple[Ints, int]], all_steps: Sequence[Steps | None]) -> list[Request]:
+    """Return what the model is asked: the masses of steps, or of all atoms, at the end of sequences of ids.
+
+    Each sequence is given with how many of its ids are the observed text.
+    """
+    counts = [0 if steps is None else len(steps.kinds) for steps in all_steps]
+    last_rows = [len(ids) - 1 for ids, _ in sequences]
+    gather = np.repeat(last_rows, counts)
+    lists, id_lists = needed_lists([steps for steps in all_steps if steps is not None])
+    requests = []
+    parts = slices_of(cumulative_offsets(counts))
+    for (ids, n_observed), steps, last, part in zip(sequences, all_steps, last_rows, parts, strict=True):
+        requests.append(
+            Request(
                 ids,
                 first=last,
-                gather=np.full(len(wanted), last),
-                gather_lists=np.array([numbers[listed] for listed in wanted], dtype=np.int64),
+                gather=gather[part],
+                gather_lists=lists[part],
                 id_lists=id_lists,
-                context_tokens=context_tokens,
-                is_extended_later=not search.is_whole(prefix),
+                context_tokens=n_observed,
+                is_extended_later=steps is not None,
             )
+        )
+    return requests
 
-    def _ids(self, prepared: PreparedBatch, search: WordSearch, prefix: Prefix) -> tuple[Ints, int]:
+
+class _Contexts:
+    """What the model sees up to the end of prefixes.
+
+    Parameters
+    ----------
+    prepared, search
+        The texts, and the search for their words.
+    """
+
+    def __init__(self, prepared: PreparedBatch, search: SpellingSearch) -> None:
+        self._prepared = prepared
+        self._words = search.words
+        self._known: dict[tuple[int, int], Ints] = {}
+        self._seen_in_windows: dict[tuple[int, int], Ints] = {}
+
+    def ids(self, prefix: Prefix) -> tuple[Ints, int]:
         """Return what the model sees up to a prefix's end, and how much of it is the observed text."""
-        text, row = prepared.text_and_row(int(prepared.alignment.boundary_after[search.word]), prefix.row)
-        room = len(search.target) + BEYOND_WORD_TOKENS
-        context = prefix_ids(prepared, text, window_of(prepared, text, row), row, room=room)
+        word = self._words[prefix.search]
+        room = len(word.target) + BEYOND_WORD_TOKENS
+        context = self._known.get((prefix.row, room))
+        if context is None:
+            context = self._known[prefix.row, room] = self._before(word.text, prefix.row, room)
         if not prefix.ids:
             return context, len(context) - 1
-        return np.append(context, prefix.ids), len(context)
+        return np.concatenate((context, prefix.ids)), len(context)
 
-    @staticmethod
-    def _take(opening: Opening, scores: Scores) -> None:
-        search, prefix = opening
-        if search.is_whole(prefix):
-            search.open_whole(prefix, scores.mass[-1])
-        else:
-            search.open_inside(prefix, search.steps(prefix), scores.gathered)
-
-
-def _observed_log_prob(collected: CollectedScores, text: int, first_row: int, stop_row: int) -> float:
-    """Return log p of the observed tokens between two rows."""
-    return float(collected.token_log_probs[first_row - text : stop_row - text].sum())
-
-
-def _log_scale(prepared: PreparedBatch, collected: CollectedScores, planned: PlannedSearch) -> float:
-    """Return about the logarithm of a word's mass, so that masses relative to it are near 1."""
-    boundary = int(prepared.alignment.boundary_after[planned.word])
-    text = int(prepared.alignment.text_of_word[planned.word])
-    stop_row = int(prepared.alignment.boundary_rows[boundary])
-    scale = _observed_log_prob(collected, text, planned.start_row, stop_row) + float(collected.boundaries[boundary])
-    if not math.isfinite(scale):
-        return 0.0
-    return scale if scale > SMALLEST_LOG_SCALE else scale / 2
+    def _before(self, text: int, batch_row: int, room: int) -> Ints:
+        """Return what the model sees before a row, if there must be room for some further tokens."""
+        prepared = self._prepared
+        row = batch_row - prepared.alignment.token_offset_list[text] - text
+        window = window_of(prepared, text, row)
+        max_tokens = prepared.settings.max_text_tokens
+        if max_tokens is not None and int(prepared.head_lengths[text]) + row + room > max_tokens + window.low:
+            return prefix_ids(prepared, text, window, row, room=room)
+        key = (text, window.first)
+        if key not in self._seen_in_windows:
+            self._seen_in_windows[key] = prefix_ids(prepared, text, window, window.last)
+        seen = self._seen_in_windows[key]
+        return seen[: len(seen) - (window.last - row)]
 
 
 def sum_all_spellings(
@@ -212,9 +245,10 @@ def sum_all_spellings(
         return None
     sums = SpellingSums(*(np.full(prepared.alignment.n_words, np.nan) for _ in range(4)))
     spellings = AllSpellings(model, atoms, settings.tolerance_nats, settings.max_open)
-    for search in spellings.search(prepared, collected, states):
-        sums.log_low[search.word] = search.log_low
-        sums.log_high[search.word] = search.log_high
-        sums.opened[search.word] = search.opened
-        sums.within[search.word] = search.is_within(settings.tolerance_nats)
+    search = spellings.search(prepared, collected, states)
+    words = [searched.word for searched in search.words]
+    sums.log_low[words] = search.log_low
+    sums.log_high[words] = search.log_high
+    sums.opened[words] = search.opened
+    sums.within[words] = search.is_within(settings.tolerance_nats)
     return sums

@@ -23,7 +23,7 @@ from wordprob.core.windows import Window, windows
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.search_plan import REWRITTEN, SearchPlan, SearchPlanner, can_search
+from wordprob.scoring.search_plan import REWRITTEN, SearchPlan, SearchPlanner
 from wordprob.scoring.shared_contexts import encode_sharing
 
 NOTHING_WRITTEN = "the tokeniser wrote nothing for this word"
@@ -461,41 +461,40 @@ class TextPreparer:
         prepared.boundary_sets[alignment.boundary_after[clean]] = self._ending_sets(prepared, rule, clean)
 
     def _ending_sets(self, prepared: PreparedBatch, rule: WordDefinition, words: Ints) -> Ints:
-        """Return the sets of what ends these words; words of one group and one kind of last token share one."""
-        alignment = prepared.alignment
-        if not rule.ends_by_rule:
-            return self._sets_after_spans(alignment, rule, words)
-        starts, ends = alignment.starts[words], alignment.ends[words]
+        """Return the sets of what ends these words."""
+        endings, numbers = self._endings(prepared.alignment, rule, words)
+        for number, ending in enumerate(endings):
+            if ending.undecided:
+                boundaries = prepared.alignment.boundary_after[words[numbers == number]].tolist()
+                prepared.undecided_atoms.update(dict.fromkeys(boundaries, self.atoms.columns(ending.undecided)))
+        sets = np.array([self._sets.number(ending.labels) for ending in endings], dtype=np.int64)
+        return sets[numbers]
+
+    def _endings(self, alignment: Alignment, rule: WordDefinition, words: Ints) -> tuple[list[Ending], Ints]:
+        """Return what may end these words, and for each of them the number of what ends it.
+
+        Words of one group and one kind of last token share it. Words that end by no rule may be followed by anything,
+        or by anything but the end.
+        """
         last_tokens = alignment.ids[alignment.stop_tokens[words] - 1]
-        groups = 2 * rule.boundary_groups(alignment.batch, starts, ends)
-        groups += self._vocabulary.marked[last_tokens]
-        set_of_group = np.zeros(groups.max(initial=-1) + 1, dtype=np.int64)
-        first_of_group = np.zeros_like(set_of_group)
+        if rule.ends_by_rule:
+            groups = 2 * rule.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
+            groups += self._vocabulary.marked[last_tokens]
+        else:
+            last_characters = [alignment.batch.text[end - 1] for end in alignment.ends[words].tolist()]
+            groups = np.array([is_white_space(character) for character in last_characters], dtype=np.int64)
+        number_of_group = np.zeros(groups.max(initial=-1) + 1, dtype=np.int64)
+        first_of_group = np.zeros_like(number_of_group)
         first_of_group[groups[::-1]] = np.arange(len(groups))[::-1]  # of equal indices the last one counts
+        endings: list[Ending] = []
         for group in np.flatnonzero(np.bincount(groups)).tolist():
             example = first_of_group[group]
             left, word = _left_and_word(alignment, int(words[example]))
             labels = self.finder(rule).boundary(left, word, int(last_tokens[example]))
-            set_of_group[group] = self._sets.number(labels)
-            undecided = None if labels is None else rule.undecided(left, word, self.atoms.labels)
-            if undecided:
-                boundaries = alignment.boundary_after[words[groups == group]].tolist()
-                prepared.undecided_atoms.update(dict.fromkeys(boundaries, self.atoms.columns(undecided)))
-        sets: Ints = set_of_group[groups]
-        return sets
-
-    def _sets_after_spans(self, alignment: Alignment, rule: WordDefinition, words: Ints) -> Ints:
-        """Return the sets of what may follow words that end by no rule: anything, or anything but the end."""
-        finder = self.finder(rule)
-        last_tokens = alignment.ids[alignment.stop_tokens[words] - 1].tolist()
-        by_ending: dict[bool, int] = {}
-        sets = np.zeros(len(words), dtype=np.int64)
-        for n, (word, last_token) in enumerate(zip(words.tolist(), last_tokens, strict=True)):
-            after_space = is_white_space(alignment.batch.text[alignment.ends[word] - 1])
-            if after_space not in by_ending:
-                by_ending[after_space] = self._sets.number(finder.boundary("", alignment.word(word), last_token))
-            sets[n] = by_ending[after_space]
-        return sets
+            undecided = frozenset() if labels is None else rule.undecided(left, word, self.atoms.labels)
+            number_of_group[group] = len(endings)
+            endings.append(Ending(labels, undecided))
+        return endings, number_of_group[groups]
 
     def _pass_over_empty_words(self, prepared: PreparedBatch) -> None:
         """Give a word for which the tokenizer wrote nothing the boundary before it."""
@@ -540,19 +539,20 @@ class TextPreparer:
     def _plan_searches(self, prepared: PreparedBatch, rules: Sequence[tuple[WordDefinition, Ints]]) -> None:
         """Plan the search for every spelling of the words that are scored."""
         alignment = prepared.alignment
-        plan = prepared.search_plan = SearchPlan()
-        has_start = (prepared.boundary_sets != BoundarySets.NOTHING).tolist()
+        has_start = prepared.boundary_sets != BoundarySets.NOTHING
         planner = SearchPlanner(self._vocabulary, alignment, prepared.branches, has_start)
+        has_bytes = alignment.exact & ~self._vocabulary.spaced.any()  # the bytes of a text are those of its tokens
         for rule, words in rules:
-            steps = self._step_finder(rule)
-            for word in words[prepared.is_scored[words]].tolist():
-                boundary = int(alignment.boundary_after[word])
-                if prepared.missing[boundary - 1 : boundary + 1].any() or alignment.cuts[word] == Cut.EMPTY:
-                    continue
-                if not can_search(alignment, self._vocabulary, word):
-                    prepared.add_note(word, REWRITTEN)
-                    continue
-                planner.add(plan, word, self._ending(alignment, rule, word), steps)
+            after = alignment.boundary_after[words]
+            is_missing = prepared.missing[after - 1] | prepared.missing[after]
+            wanted = prepared.is_scored[words] & ~is_missing & (alignment.cuts[words] != Cut.EMPTY)
+            is_known = has_bytes[alignment.text_of_word[words]]
+            for word in words[wanted & ~is_known].tolist():
+                prepared.add_note(word, REWRITTEN)
+            searched = words[wanted & is_known]
+            endings, numbers = self._endings(alignment, rule, searched)
+            planner.add(searched, [endings[number] for number in numbers.tolist()], self._step_finder(rule))
+        prepared.search_plan = planner.plan()
 
     def _step_finder(self, rule: WordDefinition) -> StepFinder:
         if rule.name not in self._step_finders:
@@ -560,12 +560,6 @@ class TextPreparer:
             joined = self.finder(rule).joined
             self._step_finders[rule.name] = StepFinder(index, joined, self.atoms, self.cut_off_tokens)
         return self._step_finders[rule.name]
-
-    def _ending(self, alignment: Alignment, rule: WordDefinition, word: int) -> Ending:
-        """Return what ends a word, whatever its spelling."""
-        left, content = _left_and_word(alignment, word)
-        labels = self.finder(rule).boundary(left, content, int(alignment.ids[alignment.stop_tokens[word] - 1]))
-        return Ending(labels, frozenset() if labels is None else rule.undecided(left, content, self.atoms.labels))
 
 
 def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:

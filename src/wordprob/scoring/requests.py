@@ -226,11 +226,10 @@ class _PlannedSteps:
 
     def __init__(self, prepared: PreparedBatch, first_list: int) -> None:
         plan = prepared.search_plan or SearchPlan()
-        rows = np.array(plan.rows, dtype=np.int64)
-        self.numbers = np.argsort(rows, kind="stable")
-        self.rows = rows[self.numbers]
-        self.lists = np.array(plan.lists, dtype=np.int64)[self.numbers] + first_list
-        self.id_lists = [np.array(ids, dtype=np.int64) for ids in plan.id_lists]
+        self.numbers = np.argsort(plan.rows, kind="stable")
+        self.rows = plan.rows[self.numbers]
+        self.lists = plan.lists[self.numbers] + first_list
+        self.id_lists = plan.id_lists
 
 
 def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]:

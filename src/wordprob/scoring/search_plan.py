@@ -7,95 +7,73 @@ masses of what could come next are asked for together with the text.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
-from wordprob.core.alignment import Alignment, Cut
+import numpy as np
+
+from wordprob.core.alignment import Alignment
+from wordprob.core.arrays import Bools, Ints, cumulative_offsets, segment_sums
 from wordprob.core.branches import Branches
-from wordprob.core.search_steps import Ending, StepFinder, Steps
-from wordprob.core.spelling_search import Prefix
+from wordprob.core.search_steps import Ending, StepFinder, Steps, needed_lists
+from wordprob.core.spelling_search import Prefix, SearchedWord
 from wordprob.core.vocabulary import Vocabulary
 
 REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
 
+NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
-class KnownSteps(NamedTuple):
-    """A prefix after which the pass along the texts says what may come next.
 
-    Attributes
-    ----------
-    prefix
-        The prefix; its log-probability is filled in later.
-    steps
-        What may come next.
-    first_mass
-        Where the masses of :meth:`Steps.id_lists` begin among those of the plan.
-    """
+class WholePath(NamedTuple):
+    """A word that the observed tokens write: the prefix with all of them, and which known prefixes lead to it."""
 
     prefix: Prefix
-    steps: Steps
-    first_mass: int
-
-
-@dataclass
-class PlannedSearch:
-    """The search for one word, before the model is asked.
-
-    Attributes
-    ----------
-    word, target, ending, finder, observed
-        As for :class:`wordprob.core.spelling_search.WordSearch`.
-    start_row
-        The row of the boundary before the word.
-    starts
-        Prefixes to set out from that need no question: the observed path.
-    known
-        By row, what may come next along the observed path.
-    leaving
-        Prefixes at which other spellings of the word before leave the observed path, with those tokens that agree with
-        the text.
-    tails
-        By branch: other spellings of the word before that have more than one token.
-    """
-
-    word: int
-    target: bytes
-    ending: Ending
-    finder: StepFinder
-    observed: dict[int, int]
-    start_row: int
-    starts: list[Prefix] = field(default_factory=list)
-    known: dict[int, KnownSteps] = field(default_factory=dict)
-    leaving: list[KnownSteps] = field(default_factory=list)
-    tails: dict[int, Prefix] = field(default_factory=dict)
+    first: int
+    stop: int
 
 
 @dataclass
 class SearchPlan:
-    """The searches of a batch, and the masses that they need along its texts.
+    """The searches for words of a batch, and what the pass along its texts says about them.
 
-    ``rows[n]`` and ``lists[n]`` say at which row the mass of which of ``id_lists`` is wanted.
+    A prefix is *known* if the pass along the texts says what may come after it: it is on the observed path of its word,
+    or other spellings of the word before leave the text there.
+
+    Attributes
+    ----------
+    words
+        The words that are searched for.
+    word_numbers, start_rows
+        The number of each in the batch, and the row of the boundary before it.
+    known, steps
+        The known prefixes, and what may come after each of them.
+    path_firsts
+        For each known prefix on an observed path, the known prefix with which the path begins; those of one path follow
+        each other. For another one, its own number.
+    observed_masses
+        For each known prefix, where the mass of the observed token is among ``rows``, if the path goes on with it;
+        otherwise -1.
+    whole
+        Words that the observed tokens write.
+    tails
+        Other spellings of the word before that have more than one token, and the branch that each of them is.
+    rows, lists, id_lists
+        The masses of all steps, in order: at which row the mass of which of the lists of ids is wanted.
     """
 
-    searches: list[PlannedSearch] = field(default_factory=list)
-    rows: array[int] = field(default_factory=partial(array, "q"))
-    lists: array[int] = field(default_factory=partial(array, "q"))
-    id_lists: list[tuple[int, ...]] = field(default_factory=list)
-    _numbers: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
-
-    def want(self, row: int, steps: Steps) -> int:
-        """Take down that the masses of steps are wanted at a row; return where they will stand."""
-        first = len(self.rows)
-        for ids in steps.id_lists():
-            number = self._numbers.setdefault(ids, len(self.id_lists))
-            if number == len(self.id_lists):
-                self.id_lists.append(ids)
-            self.rows.append(row)
-            self.lists.append(number)
-        return first
+    words: list[SearchedWord] = field(default_factory=list)
+    word_numbers: Ints = field(default_factory=lambda: NO_INTS)
+    start_rows: Ints = field(default_factory=lambda: NO_INTS)
+    known: list[Prefix] = field(default_factory=list)
+    steps: list[Steps] = field(default_factory=list)
+    path_firsts: list[int] = field(default_factory=list)
+    observed_masses: Ints = field(default_factory=lambda: NO_INTS)
+    whole: list[WholePath] = field(default_factory=list)
+    tails: list[tuple[Prefix, int]] = field(default_factory=list)
+    rows: Ints = field(default_factory=lambda: NO_INTS)
+    lists: Ints = field(default_factory=lambda: NO_INTS)
+    id_lists: list[Ints] = field(default_factory=list)
 
 
 def branches_by_boundary(branches: Branches) -> dict[int, list[int]]:
@@ -119,106 +97,155 @@ class SearchPlanner:
         ``[W + D]``: whether the observed tokens end at each boundary, or with white space after it.
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, alignment: Alignment, branches: Branches, has_start: Sequence[bool]
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, alignment: Alignment, branches: Branches, has_start: Bools) -> None:
         self._vocabulary = vocabulary
         self._alignment = alignment
         self._branches = branches
         self._by_boundary = branches_by_boundary(branches)
         self._has_start = has_start
+        self._plan = SearchPlan()
+        self._observed_steps: list[int] = []
+        self._restricted: dict[tuple[Steps, int], Steps] = {}
+        # Lists, from which single numbers are taken faster than from arrays.
+        self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
+        self._positions: list[int] = row_positions(vocabulary, alignment).tolist()
+        self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
 
-    def add(self, plan: SearchPlan, word: int, ending: Ending, finder: StepFinder) -> None:
+    def plan(self) -> SearchPlan:
+        """Return the plan for the words that were added."""
+        plan = self._plan
+        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
+        observed = np.array(self._observed_steps, dtype=np.int64)
+        plan.word_numbers = np.array([word.word for word in plan.words], dtype=np.int64)
+        plan.start_rows = self._alignment.boundary_rows[self._alignment.boundary_after[plan.word_numbers] - 1]
+        plan.observed_masses = np.where(observed < 0, -1, cumulative_offsets(counts)[:-1] + observed)
+        plan.rows = np.repeat(np.array([prefix.row for prefix in plan.known], dtype=np.int64), counts)
+        plan.lists, plan.id_lists = needed_lists(plan.steps)
+        return plan
+
+    def add(self, words: Ints, endings: Sequence[Ending], finder: StepFinder) -> None:
+        """Plan the search for some words, of which this is what ends each of them."""
+        alignment = self._alignment
+        texts = alignment.text_of_word[words]
+        boundaries = alignment.boundary_after[words] - 1
+        word_ends = alignment.batch.byte_offsets[alignment.ends[words]]
+        begun = np.searchsorted(alignment.token_starts, word_ends)
+        stop_rows = np.minimum(begun, alignment.token_offsets[texts + 1]) + texts
+        start_rows = alignment.boundary_rows[boundaries]
+        columns = (words, texts, boundaries, start_rows, stop_rows, word_ends, self._has_start[boundaries])
+        for ending, place in zip(endings, zip(*(column.tolist() for column in columns), strict=True), strict=True):
+            self._add(_PlacedWord(*place), ending, finder)
+
+    def _add(self, place: _PlacedWord, ending: Ending, finder: StepFinder) -> None:
         """Plan the search for one word."""
-        alignment = self._alignment
-        text = int(alignment.text_of_word[word])
-        boundary = int(alignment.boundary_after[word]) - 1
-        start_row = int(alignment.boundary_rows[boundary])
-        branches = self._by_boundary.get(boundary, [])
-        begin = min([start_row, *(self._branches.rows[n] for n in branches)])
-        origin = self.position(text, begin)
-        word_end = int(alignment.batch.byte_offsets[alignment.ends[word]])
-        search = PlannedSearch(
-            word=word,
-            target=self._bytes(text, origin, word_end),
-            ending=ending,
-            finder=finder,
-            observed=self._observed(text, begin, word_end),
-            start_row=start_row,
-        )
-        if self._has_start[boundary]:
-            search.starts.append(Prefix(start_row, (), self.position(text, start_row) - origin, 0.0))
-        for row in search.observed:
-            if row > start_row or (row == start_row and search.starts):
-                prefix = Prefix(row, (), self.position(text, row) - origin, 0.0)
-                search.known[row] = self._known(plan, search, prefix)
+        search = len(self._plan.words)
+        branches = self._by_boundary.get(place.boundary, ())
+        first_row = min([place.start_row, *(self._branches.rows[n] for n in branches)])
+        origin = self._positions[first_row]
+        target = self._bytes(place.text, origin, place.end)
+        observed = self._ids[first_row - place.text : place.stop_row - place.text]
+        word = SearchedWord(place.word, place.text, target, ending, finder, first_row, observed)
+        self._plan.words.append(word)
+
+        begins_path = None
         for number in branches:
-            self._add_branch(plan, search, number, self.position(text, self._branches.rows[number]) - origin)
-        plan.searches.append(search)
+            row = self._branches.rows[number]
+            prefix = Prefix(search, row, (), self._positions[row] - origin)
+            if number in self._branches.tails:
+                self._add_tail(word, prefix, number)
+                continue
+            steps = self._restricted_steps(finder.inside(target[prefix.position :], ending), number)
+            # Where the word before ends inside a token, the path begins with that token.
+            if row == place.start_row and not place.has_start and word.observed_after(row) in steps.inside:
+                begins_path = prefix, steps
+            else:
+                self._add_known(prefix, steps, len(self._plan.known), None)
+        if begins_path is not None:
+            self._follow_path(word, *begins_path)
+        elif place.has_start:
+            prefix = Prefix(search, place.start_row, (), self._positions[place.start_row] - origin)
+            self._follow_path(word, prefix, finder.inside(target[prefix.position :], ending))
 
-    def _known(self, plan: SearchPlan, search: PlannedSearch, prefix: Prefix) -> KnownSteps:
-        steps = search.finder.inside(search.target[prefix.position :], search.ending)
-        if prefix.only is not None:
-            steps = steps.restricted_to(prefix.only)
-        return KnownSteps(prefix, steps, plan.want(prefix.row, steps))
+    def _follow_path(self, word: SearchedWord, prefix: Prefix, steps: Steps) -> None:
+        """Add the prefixes along the observed path, from the first one on."""
+        first = len(self._plan.known)
+        search, row, _, position, *_ = prefix
+        while position < len(word.target):
+            token = word.observed_after(row)
+            step = None if token is None else steps.inside.get(token)
+            self._add_known(prefix, steps, first, step)
+            if step is None:
+                return  # the token reaches over the end of the word, or nothing more is asked after it
+            row += 1
+            position += steps.sizes[step]
+            prefix = Prefix(search, row, (), position)
+            steps = word.finder.inside(word.target[position:], word.ending)
+        self._plan.whole.append(WholePath(prefix, first, len(self._plan.known)))
 
-    def _add_branch(self, plan: SearchPlan, search: PlannedSearch, number: int, position: int) -> None:
-        """Set out from another spelling of the word before, if it agrees with the text."""
-        row = self._branches.rows[number]
-        tail = self._branches.tails.get(number)
-        if tail is None:
-            only = frozenset(self._branches.id_lists[self._branches.lists[number]])
-            search.leaving.append(self._known(plan, search, Prefix(row, (), position, 0.0, only)))
-            return
+    def _add_known(self, prefix: Prefix, steps: Steps, path_first: int, observed_step: int | None) -> None:
+        self._plan.known.append(prefix)
+        self._plan.steps.append(steps)
+        self._plan.path_firsts.append(path_first)
+        self._observed_steps.append(-1 if observed_step is None else observed_step)
+
+    def _restricted_steps(self, steps: Steps, branch: int) -> Steps:
+        """Return those steps by which a branch leaves the text."""
+        number = self._branches.lists[branch]
+        if (steps, number) not in self._restricted:
+            self._restricted[steps, number] = steps.restricted_to(frozenset(self._branches.id_lists[number]))
+        return self._restricted[steps, number]
+
+    def _add_tail(self, word: SearchedWord, leaving: Prefix, branch: int) -> None:
+        """Set out from another spelling of the word before that has several tokens, if it agrees with the text."""
+        tail = self._branches.tails[branch]
         written = b"".join(self._vocabulary.token_bytes[token] for token in tail.ids)
-        if search.target[position:].startswith(written):
-            only_last = frozenset(tail.last_ids) if tail.last_ids else None
-            search.tails[number] = Prefix(row, tail.ids, position + len(written), 0.0, only_last)
-
-    # --- where tokens stand ---
-
-    def position(self, text: int, row: int) -> int:
-        """Return where the token after a row starts, in bytes of the batch; a space put before a text counts."""
-        alignment = self._alignment
-        token = row - text
-        first, stop = alignment.token_offset_list[text], alignment.token_offset_list[text + 1]
-        if token == stop:
-            return self._text_bytes(text)[1]
-        position = int(alignment.token_starts[token])
-        return position - 1 if token == first and self._has_dummy_space(text) else position
-
-    def _text_bytes(self, text: int) -> tuple[int, int]:
-        """Return where a text begins and ends in the bytes of the batch."""
-        batch = self._alignment.batch
-        begin, following = batch.text_starts[text : text + 2].tolist()
-        return int(batch.byte_offsets[begin]), int(batch.byte_offsets[following - 1])
-
-    def _has_dummy_space(self, text: int) -> bool:
-        """Return True if the tokenizer put a space before a text."""
-        if not self._vocabulary.first_word_marked:
-            return False
-        begin, end = self._text_bytes(text)
-        written = int(self._vocabulary.lengths[self._alignment.tokens_of_text(text)].sum())
-        return written > end - begin
+        if word.target[leaving.position :].startswith(written):
+            only = frozenset(tail.last_ids) if tail.last_ids else None
+            prefix = leaving._replace(ids=tail.ids, position=leaving.position + len(written), only=only)
+            self._plan.tails.append((prefix, branch))
 
     def _bytes(self, text: int, origin: int, end: int) -> bytes:
-        begin, _ = self._text_bytes(text)
-        data: bytes = self._alignment.batch.utf8[max(origin, begin) : end]
-        return b" " + data if origin < begin else data
-
-    def _observed(self, text: int, first_row: int, word_end: int) -> dict[int, int]:
-        """Return the observed tokens that start before the end of a word, by the row before each."""
-        alignment = self._alignment
-        stop = alignment.token_offset_list[text + 1]
-        observed = {}
-        for token in range(first_row - text, stop):
-            if alignment.token_starts[token] >= word_end:
-                break
-            observed[token + text] = int(alignment.ids[token])
-        return observed
+        """Return the bytes of a text from a position of the batch on; a space put before the text counts."""
+        begin = self._text_begins[text]
+        utf8 = self._alignment.batch.utf8
+        return utf8[origin:end] if origin >= begin else b" " + utf8[begin:end]
 
 
-def can_search(alignment: Alignment, vocabulary: Vocabulary, word: int) -> bool:
-    """Return True if the bytes of a word's text are those of its tokens."""
-    text = alignment.text_of_word[word]
-    return bool(alignment.exact[text]) and not vocabulary.spaced.any() and alignment.cuts[word] != Cut.EMPTY
+class _PlacedWord(NamedTuple):
+    """Where a word is: numbers of the batch.
+
+    Attributes
+    ----------
+    word, text, boundary
+        The word, its text, and the boundary before it.
+    start_row, stop_row
+        The row of that boundary, and the first one after which the observed token begins at the word's end or later.
+    end
+        Where the word ends, in bytes.
+    has_start
+        Whether the observed tokens end at the boundary before it.
+    """
+
+    word: int
+    text: int
+    boundary: int
+    start_row: int
+    stop_row: int
+    end: int
+    has_start: bool
+
+
+def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:
+    """Return ``[T + D]``: where the token after each row starts, in bytes of the batch.
+
+    A space that the tokenizer put before a text counts. At the end of a text, it is that end.
+    """
+    batch, offsets = alignment.batch, alignment.token_offsets
+    begins = batch.byte_offsets[batch.text_starts[:-1]]
+    ends = batch.byte_offsets[batch.text_starts[1:] - 1]
+    positions: Ints = np.insert(alignment.token_starts, offsets[1:], ends)
+    if vocabulary.first_word_marked:
+        written = segment_sums(vocabulary.lengths[alignment.ids].astype(np.float64), offsets[:-1], offsets[1:])
+        first_rows = offsets[:-1] + np.arange(alignment.n_texts)
+        positions[first_rows[written > ends - begins]] -= 1
+    return positions

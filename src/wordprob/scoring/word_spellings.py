@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from wordprob.core.arrays import segment_sums
-from wordprob.core.spelling_search import FoundSpelling, WordSearch
+from wordprob.core.spelling_search import FoundSpelling, SearchedWord, SpellingSearch
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.errors import InputError, counted
@@ -168,42 +168,41 @@ def spellings_of(
             f"'{word}' is {counted(len(scored), 'word')} by the definition '{choice.description}'; give one."
         )
     searcher = AllSpellings(scorer.model, preparer.atoms, tolerance * math.log(2.0), max_open)
-    searches = searcher.search(prepared, collected, states, keep_spellings=True)
-    if not searches:
+    search = searcher.search(prepared, collected, states, keep_spellings=True)
+    if not search.words:
         reason = "; ".join(prepared.notes.get(scored[0], ["it has no value"]))
         raise InputError(f"there are no spellings of '{word}' to look for: {reason}.")
-    return _word_spellings(
-        scorer, prepared, collected, searches[0], WordSpellings(context, word, (), 0.0, 0.0, 0, unit)
-    )
+    return _word_spellings(scorer, prepared, collected, search, WordSpellings(context, word, (), 0.0, 0.0, 0, unit))
 
 
 def _word_spellings(
-    scorer: Scorer, prepared: PreparedBatch, collected: CollectedScores, search: WordSearch, empty: WordSpellings
+    scorer: Scorer, prepared: PreparedBatch, collected: CollectedScores, search: SpellingSearch, empty: WordSpellings
 ) -> WordSpellings:
-    """Put together what a search found, as probabilities given the words before."""
+    """Put together what the search for one word found, as probabilities given the words before."""
     alignment = prepared.alignment
-    boundary = int(alignment.boundary_after[search.word])
+    (word,) = search.words
+    boundary = int(alignment.boundary_after[word.word])
     start_row = int(alignment.boundary_rows[boundary - 1])
     log_before = float(collected.boundaries[boundary - 1])
-    to_probability = math.exp(search.log_scale - log_before)
-    found = search.spellings or []
+    to_probability = math.exp(float(search.log_scales[0]) - log_before)
+    (found,) = search.spellings or [[]]
     vocabulary = scorer.model.tokenizer.vocabulary
-    spellings = [_spelling(vocabulary, search, start_row, each, to_probability) for each in found if each.mass > 0.0]
+    spellings = [_spelling(vocabulary, word, start_row, each, to_probability) for each in found if each.mass > 0.0]
     spellings.sort(key=lambda spelling: -spelling.probability)
-    own = segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens)[search.word]
+    own = segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens)[word.word]
     return empty._replace(
         spellings=tuple(spellings),
-        rest=math.exp(search.log_high - log_before) - math.exp(search.log_low - log_before),
+        rest=math.exp(float(search.log_high[0]) - log_before) - math.exp(float(search.log_low[0]) - log_before),
         own_probability=math.exp(float(own) + float(collected.boundaries[boundary]) - log_before),
-        opened=search.opened,
+        opened=int(search.opened[0]),
     )
 
 
 def _spelling(
-    vocabulary: Vocabulary, search: WordSearch, start_row: int, found: FoundSpelling, to_probability: float
+    vocabulary: Vocabulary, word: SearchedWord, start_row: int, found: FoundSpelling, to_probability: float
 ) -> Spelling:
     """Return a spelling from where the word before ended, in tokens as text."""
-    observed = [search.observed[row] for row in range(start_row, found.row)]
+    observed = word.observed[start_row - word.first_row : found.row - word.first_row]
     ids = (*observed, *found.ids)
     pieces = vocabulary.token_bytes
     tokens = [pieces[token].decode("utf-8", "backslashreplace") for token in ids]
