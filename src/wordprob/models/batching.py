@@ -97,8 +97,14 @@ def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     [PrefixGroup(longest=2, members=[2]), PrefixGroup(longest=3, members=[3, 1, 0])]
     """
     indices_of: dict[bytes, list[int]] = {}
+    before: Ints | None = None
+    indices: list[int] = []
     for index, ids in enumerate(contexts):
-        indices_of.setdefault(ids.astype(np.int64, copy=False).tobytes(), []).append(index)
+        # Neighbours are often equal, and to compare two arrays takes less time than to make a key.
+        if before is None or len(before) != len(ids) or (before != ids).any():
+            indices = indices_of.setdefault(ids.astype(np.int64, copy=False).tobytes(), [])
+            before = ids
+        indices.append(index)
     # In descending order a context comes after everything that it is a prefix of, and everything in between begins with
     # it too. So it is enough to compare it with the longest member of the latest group.
     groups: list[PrefixGroup] = []

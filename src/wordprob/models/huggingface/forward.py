@@ -103,13 +103,19 @@ class Forward:
                 unpadded.append(index)
             else:
                 padded.append(index)
-        budget = self.budget.tokens
-        # On a GPU even a small batch takes as long as half a full one, so padding up to there costs nothing.
-        free = budget // 2 if self.on_gpu else 0
-        similar = padded_batches([lengths[index] for index in padded], budget, padding_counts_from=free)
-        in_order = pack([lengths[index] for index in unpadded], budget)
+        similar = self.plan_padded_batches([lengths[index] for index in padded])
+        in_order = pack([lengths[index] for index in unpadded], self.budget.tokens)
         batches = [[padded[place] for place in batch] for batch in similar]
         return batches + [[unpadded[place] for place in batch] for batch in in_order]
+
+    def plan_padded_batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Group sequences that are padded into batches of similar lengths."""
+        return padded_batches(lengths, self.budget.tokens, padding_counts_from=self.small_batch_tokens)
+
+    @property
+    def small_batch_tokens(self) -> int:
+        """How many tokens cost no more than a few: half a batch on a GPU, so that padding up to there costs nothing."""
+        return self.budget.tokens // 2 if self.on_gpu else 0
 
     def _plan_indices(self, indices: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
         return [[indices[place] for place in batch] for batch in self.plan_batches(lengths)]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wordprob.core.arrays import Ints, concat_ranges
-from wordprob.models.batching import PrefixGroup, group_by_prefix, pack, padded_batches
+from wordprob.models.batching import PrefixGroup, group_by_prefix, pack
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
 from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.rest_rows import Rest, RestBatch, RestRow, best_row_tokens, rows_of, visible
@@ -139,8 +139,10 @@ class PrefixCache:
         """Return which requests are run in full, and the others by their contexts.
 
         A request that has no context is run in full; so is one that alone has its context, unless that is kept for
-        later calls.
+        later calls. All are where that takes one small batch: contexts and rests would take two.
         """
+        if states is None and sum(len(request.ids) for request in requests) <= self._forward.small_batch_tokens:
+            return RequestGroups(list(range(len(requests))), [], [])
         usable = [index for index, request in enumerate(requests) if self.fits(request)]
         fitting = [index for index in usable if requests[index].n_context > 0]
         kept = [index for index in usable if requests[index].n_context == 0] if states is not None else []
@@ -234,7 +236,7 @@ class PrefixCache:
             together = [index for index in indices if trees[index].branches]
             batches = []
             for places in (alone, together):
-                for batch in padded_batches([len(trees[index].ids) for index in places], self._forward.budget.tokens):
+                for batch in self._forward.plan_padded_batches([len(trees[index].ids) for index in places]):
                     batches.append([places[place] for place in batch])
             return batches
 
