@@ -70,11 +70,17 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
     texts = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
     rows = np.array(prepared.branches.rows, dtype=np.int64)[branches]
     rows_in_text = rows - alignment.boundary_rows[alignment.first_boundaries[texts]]
+    arrays: dict[tuple[int, ...], Ints] = {}
+    for tail in tails:
+        for ids in (tail.ids, tail.last_ids):
+            if ids not in arrays:
+                arrays[ids] = np.array(ids, dtype=np.int64)
     questions = []
     for tail, text, row in zip(tails, texts.tolist(), rows_in_text.tolist(), strict=True):
         prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room=len(tail.ids))
-        lists = [np.array(tail.last_ids, dtype=np.int64)] if tail.last_ids else []
-        questions.append(Question(np.append(prefix, tail.ids), len(prefix), len(prefix), lists))
+        ids = np.concatenate([prefix, arrays[tail.ids]])
+        lists = (arrays[tail.last_ids],) if tail.last_ids else ()
+        questions.append(Question(ids, len(prefix), len(prefix), lists))
     return questions
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats, Ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 
@@ -99,13 +99,10 @@ def _ask(questions: Sequence[Question], model: LanguageModel, atoms: Atoms, stat
 def _requests(questions: Sequence[Question], lists_of: Sequence[Sequence[Ints]]) -> list[Request]:
     """Return a request for each question, with its lists of ids; requests that are made together share them."""
     id_lists = [ids for lists in lists_of for ids in lists]
-    requests = []
-    n_lists = 0
-    for question, lists in zip(questions, lists_of, strict=True):
-        rows = np.full(len(lists), len(question.ids) - 1)
-        numbers = np.arange(n_lists, n_lists + len(lists))
-        n_lists += len(lists)
-        requests.append(
-            Request(question.ids, question.first, rows, numbers, id_lists, context_tokens=question.n_context)
-        )
-    return requests
+    counts = [len(lists) for lists in lists_of]
+    rows = np.repeat([len(question.ids) - 1 for question in questions], counts)
+    numbers = np.arange(len(id_lists))
+    return [
+        Request(question.ids, question.first, rows[part], numbers[part], id_lists, context_tokens=question.n_context)
+        for question, part in zip(questions, slices_of(cumulative_offsets(counts)), strict=True)
+    ]
