@@ -44,9 +44,10 @@ class ConstantModel:
         mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)))
         mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
         target = np.full(longest, -3.0)
+        gathered = np.full(max(len(r.gather) for r in requests), -9.0)
         for n, request in enumerate(requests):
             count = len(request.ids) - request.first
-            yield n, Scores(target[: count - 1], mass[:count], np.full(len(request.gather), -9.0))
+            yield n, Scores(target[: count - 1], mass[:count], gathered[: len(request.gather)])
 
     def open(self, requests, atoms, states=None):
         return self.score(requests, atoms)

@@ -138,6 +138,7 @@ class TokenLabeller:
     """Labels bytes by their first two characters; a cut-off first character by all that it can become."""
 
     def __init__(self, definition: WordDefinition) -> None:
+        self._definition = definition
         self._label = lru_cache(maxsize=None)(definition.label)
         self._possible = lru_cache(maxsize=None)(self._possible_labels)
         self.possible: dict[Label, CutOff] = {}
@@ -165,12 +166,22 @@ class TokenLabeller:
         cut_off = self._possible(piece)
         if len(cut_off.labels) == 1:
             return cut_off.usual
-        # Whether white space comes next is asked after almost every word. So each token that leaves it open has an atom
-        # of its own: then the model has told the mass of each.
-        kind = f"cut off {piece.hex()}" if self._label(" ") in cut_off.labels else "cut off"
+        kind = f"cut off {piece.hex()}" if self._has_own_atom(piece, cut_off.labels) else "cut off"
         label = f"{kind}: {', '.join(sorted(cut_off.labels))}; usually {cut_off.usual}"
         self.possible[label] = cut_off
         return label
+
+    def _has_own_atom(self, piece: bytes, labels: frozenset[Label]) -> bool:
+        """Return True for a cut-off character that is read on often or for long, from where its mass must be known.
+
+        Whether white space comes next is asked after almost every word. A character that lacks two bytes or more is
+        read on more than once; that of an atom with others, once more.
+        """
+        if self._label(" ") in labels:
+            return True
+        ending = self._definition.boundaries("", "a", sorted(labels))
+        missing_bytes = character_bytes(piece[0]) - len(piece)
+        return missing_bytes > 1 and bool(ending) and ending != labels
 
     def _possible_labels(self, piece: bytes) -> CutOff:
         labels, in_use = set(), Counter[Label]()

@@ -54,7 +54,7 @@ class SizedCache(dict[Key, Value]):
     >>> cache = SizedCache[str, str](4, len)
     >>> cache["a"], cache["b"] = "mark", "er"
     >>> cache.size, cache.forget_if_full(), cache.size, len(cache)
-    (6, None, 0, 0)
+    (6, True, 0, 0)
     """
 
     def __init__(self, max_size: int, size_of: Callable[[Value], int]) -> None:
@@ -68,8 +68,14 @@ class SizedCache(dict[Key, Value]):
         super().__setitem__(key, value)
         self.size += self._size_of(value) - before
 
-    def forget_if_full(self) -> None:
-        """Forget everything if it is too much."""
-        if self.size > self._max_size:
-            self.clear()
-            self.size = 0
+    def clear(self) -> None:
+        """Forget everything."""
+        super().clear()
+        self.size = 0
+
+    def forget_if_full(self) -> bool:
+        """Forget everything if it is too much; return True if it was."""
+        if self.size <= self._max_size:
+            return False
+        self.clear()
+        return True

@@ -74,14 +74,25 @@ class Branches:
         self.rows.append(row)
         self.lists.append(self._list_number(first_ids))
 
-    def add_many(self, boundaries: Ints, rows: Ints, lists: Ints, id_lists: Sequence[tuple[int, ...]]) -> None:
-        """Add branches without tails; ``lists`` says by which of ``id_lists`` each leaves."""
+    def add_many(
+        self,
+        boundaries: Ints,
+        rows: Ints,
+        ways: Ints,
+        id_lists: Sequence[tuple[int, ...]],
+        tails: Sequence[BranchTail | None],
+    ) -> None:
+        """Add branches; ``ways`` says by which of ``id_lists`` each leaves, and with which of ``tails``."""
         numbers = np.zeros(len(id_lists), dtype=np.int64)
-        for k in np.flatnonzero(np.bincount(lists)).tolist():
-            numbers[k] = self._list_number(id_lists[k])
+        for way in np.flatnonzero(np.bincount(ways)).tolist():
+            numbers[way] = self._list_number(id_lists[way])
+        tail_of_way = {way: tail for way, tail in enumerate(tails) if tail is not None}
+        with_tail = np.flatnonzero(np.isin(ways, list(tail_of_way)))
+        for n, way in zip(with_tail.tolist(), ways[with_tail].tolist(), strict=True):
+            self.tails[len(self) + n] = tail_of_way[way]
         self.boundaries.frombytes(boundaries.tobytes())
         self.rows.frombytes(rows.tobytes())
-        self.lists.frombytes(numbers[lists].tobytes())
+        self.lists.frombytes(numbers[ways].tobytes())
 
     def _list_number(self, ids: tuple[int, ...]) -> int:
         number = self._list_numbers.get(id(ids))

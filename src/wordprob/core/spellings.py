@@ -46,7 +46,10 @@ MAX_CACHED_BOUNDARIES = 1 << 18
 """Words whose boundaries are kept."""
 
 MAX_CACHED_SPELLINGS = 1 << 18
-"""Spellings that are kept, in the answers of the tokenizer and of words known by their signature: some 100 MB each."""
+"""Spellings that are kept, in the answers of the tokenizer and as divergences: some 100 MB each."""
+
+MAX_CACHED_SIGNATURES = 1 << 18
+"""Signatures of words that are kept, with the number of their divergences, which many of them share."""
 
 PLACES_AT_ONCE = 256
 """Ends of words that are asked about together. One answer may hold thousands of spellings."""
@@ -175,16 +178,16 @@ def _answers_cache() -> SizedCache[Question, dict[tuple[int, ...], Spelling]]:
     return SizedCache(MAX_CACHED_SPELLINGS, len)
 
 
-def _divergences_cache() -> SizedCache[tuple[Question, tuple[int, ...]], tuple[Divergence, ...]]:
+def _divergences_cache() -> SizedCache[tuple[Question, tuple[int, ...], tuple[int, ...]], tuple[Divergence, ...]]:
     return SizedCache(MAX_CACHED_SPELLINGS, _count_first_ids)
 
 
 def _signatures_cache() -> SizedCache[bytes, AlternativeSpellings]:
-    return SizedCache(MAX_CACHED_SPELLINGS, _count_spellings)
+    return SizedCache(MAX_CACHED_SIGNATURES, _count_divergences)
 
 
-def _count_spellings(alternatives: AlternativeSpellings) -> int:
-    return _count_first_ids(alternatives.divergences)
+def _count_divergences(alternatives: AlternativeSpellings) -> int:
+    return 1 + len(alternatives.divergences)
 
 
 def _count_first_ids(divergences: Sequence[Divergence]) -> int:
@@ -307,44 +310,31 @@ class SpellingFinder:
         alternatives: Sequence[AlternativeSpellings],
         branches: Branches,
     ) -> list[int]:
-        """Add the spellings ``alternatives[number[n]]`` of each word; those that end where they leave, all at once."""
-        end_at_once = np.array([self._end_where_they_leave(spellings) for spellings in alternatives], dtype=bool)
-        without_start = []
-        for n in np.flatnonzero(~end_at_once[number]).tolist():
-            word = int(words[n])
-            if not self._add_one(alignment, word, alternatives[number[n]], branches):
-                without_start.append(word)
-        ways = [
-            spellings.divergences if simple else ()
-            for spellings, simple in zip(alternatives, end_at_once.tolist(), strict=True)
-        ]
-        flat = [divergence for each in ways for divergence in each]
-        tokens_back = np.array([divergence.tokens_back for divergence in flat], dtype=np.int64)
-        counts = np.array([len(each) for each in ways], dtype=np.int64)
+        """Add the spellings ``alternatives[number[n]]`` of each word, all at once.
+
+        Returns the words left out, since a spelling leaves at the beginning of a text that has no start token.
+        """
+        ways = [divergence for spellings in alternatives for divergence in spellings.divergences]
+        tokens_back = np.array([divergence.tokens_back for divergence in ways], dtype=np.int64)
+        counts = np.array([len(spellings.divergences) for spellings in alternatives], dtype=np.int64)
         leaving_words = np.repeat(words, counts[number])
         way = concat_ranges(cumulative_offsets(counts)[:-1][number], counts[number])
+        leaving_tokens = alignment.stop_tokens[leaving_words] - tokens_back[way]
+        without_start: list[int] = []
+        if self._vocabulary.start is None:
+            text_begins = alignment.token_offsets[alignment.text_of_word[leaving_words]]
+            without_start = np.unique(leaving_words[leaving_tokens == text_begins]).tolist()
+            kept = ~np.isin(leaving_words, without_start)
+            leaving_words, leaving_tokens, way = leaving_words[kept], leaving_tokens[kept], way[kept]
         text = alignment.text_of_word[leaving_words]
-        rows = alignment.stop_tokens[leaving_words] + text - tokens_back[way]
-        branches.add_many(leaving_words + text + 1, rows, way, [divergence.first_ids for divergence in flat])
+        branches.add_many(
+            boundaries=leaving_words + text + 1,
+            rows=leaving_tokens + text,
+            ways=way,
+            id_lists=[divergence.first_ids for divergence in ways],
+            tails=[divergence.tail for divergence in ways],
+        )
         return without_start
-
-    def _end_where_they_leave(self, spellings: AlternativeSpellings) -> bool:
-        """Return True if spellings end with the token by which they leave the text, wherever the word stands."""
-        if self._vocabulary.start is None and spellings.divergences:
-            return False
-        return all(divergence.tail is None for divergence in spellings.divergences)
-
-    def _add_one(self, alignment: Alignment, word: int, spellings: AlternativeSpellings, branches: Branches) -> bool:
-        """Add the other spellings of one word; return False if one leaves where there is no start token."""
-        text = int(alignment.text_of_word[word])
-        stop = int(alignment.stop_tokens[word])
-        boundary = word + text + 1
-        text_begin = int(alignment.token_offsets[text])
-        if self._vocabulary.start is None and any(stop - d.tokens_back == text_begin for d in spellings.divergences):
-            return False
-        for divergence in spellings.divergences:
-            branches.add(boundary, stop - divergence.tokens_back + text, divergence.first_ids, divergence.tail)
-        return True
 
     # --- of single words ---
 
@@ -359,7 +349,8 @@ class SpellingFinder:
     def _find_some(self, alignment: Alignment, words: Ints, groups: Ints) -> list[AlternativeSpellings]:
         """Return the same for a few words, whose answers are held together."""
         self._answers.forget_if_full()
-        self._known_divergences.forget_if_full()
+        if self._known_divergences.forget_if_full():
+            self._by_signature.clear()  # which holds the same divergences
         if len(self._boundaries) > MAX_CACHED_BOUNDARIES:
             self._boundaries.clear()
         numbers = list(zip(words.tolist(), groups.tolist(), strict=True))
@@ -386,11 +377,13 @@ class SpellingFinder:
         on with it.
         """
         spellings = self._answers[place.question]
+        missing: tuple[int, ...] = ()
         if place.over_end:
             on_path = Spelling((*place.observed, *place.over_end), None)
             if spellings.get(on_path.ids) != on_path:
-                return tuple(find_divergences({**spellings, on_path.ids: on_path}.values(), place.observed))
-        key = (place.question, place.observed)
+                missing = on_path.ids
+                spellings = {**spellings, on_path.ids: on_path}
+        key = (place.question, place.observed, missing)
         if key not in self._known_divergences:
             self._known_divergences[key] = tuple(find_divergences(spellings.values(), place.observed))
         return self._known_divergences[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,44 @@ from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answer, TailScores
+
+SMALLEST_MASS = 1e-250
+"""Sums below this are computed again from the logarithms: some of their terms may be too small for a number."""
+
+
+class EndingMass(NamedTuple):
+    """What ends a word at each of several places.
+
+    Attributes
+    ----------
+    log_mass
+        ``[N]``: log B.
+    ambiguous, usual
+        ``[N]``: the mass of cut-off characters of which only some end the word, and the part of it that is in B.
+    """
+
+    log_mass: Floats
+    ambiguous: Floats
+    usual: Floats
+
+
+def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingMass:
+    """Return the mass of what ends a word at places where the same atoms do.
+
+    Parameters
+    ----------
+    log_masses
+        ``[N, K]``: the log-mass of every atom at each place.
+    members, perhaps
+        ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
+    """
+    total, ambiguous, usual = (np.exp(log_masses) @ np.stack([members, perhaps, members * perhaps], axis=1)).T
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(total)
+    tiny = total < SMALLEST_MASS
+    if tiny.any():
+        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, members > 0])
+    return EndingMass(log_mass, ambiguous, usual)
 
 
 @dataclass
@@ -41,8 +80,6 @@ class CollectedScores:
         ``[W + D]``: the part of it that counts as ending a word, by what such characters usually become.
     read_on
         ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
-    ambiguous_tails
-        By branch: what the model said of branches at whose end there are such characters.
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
@@ -64,7 +101,6 @@ class CollectedScores:
     boundary_masses: Floats
     bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
-    ambiguous_tails: dict[int, TailScores] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
@@ -119,14 +155,14 @@ class CollectedScores:
         sets = prepared.boundary_sets[boundaries]
         boundary_mass = log_mass[mass_rows]
         self.boundary_masses[boundaries] = boundary_mass
-        with np.errstate(divide="ignore"):
-            log_members = np.log(prepared.set_members)
-        self.boundaries[boundaries] = log_sum_exp(boundary_mass + log_members[sets])
-        ambiguous_mass = np.exp(boundary_mass) * prepared.ambiguous_members[sets]
-        self.ambiguous[boundaries] = ambiguous_mass.sum(axis=1)
-        self.usual[boundaries] = (ambiguous_mass * prepared.set_members[sets]).sum(axis=1)
+        for number in np.flatnonzero(np.bincount(sets)).tolist():
+            places = np.flatnonzero(sets == number)
+            found = ending_mass(boundary_mass[places], prepared.set_members[number], prepared.ambiguous_members[number])
+            here = boundaries[places]
+            self.boundaries[here], self.ambiguous[here], self.usual[here] = found
+        is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
-        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows] + log_members[BoundarySets.END_OF_TEXT])
+        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end])
 
     def _add_undecided(self, prepared: PreparedBatch, answer: Answer) -> None:
         window, scores = answer
@@ -136,14 +172,10 @@ class CollectedScores:
                 masses = scores.mass[row, prepared.undecided_atoms[boundary]]
                 self.undecided[boundary] = float(np.exp(logsumexp(masses.astype(np.float64))))
 
-    def add_tail(self, tail: TailScores) -> None:
-        """Take what the model said of the rest of a spelling that left its text."""
-        self.leaving[tail.branch] += tail.log_prob
-        self.after_leaving[tail.branch] = tail.log_boundary
-        if self.bounds is not None:
-            self.bounds.add_tail(tail)
-        if tail.ambiguous:
-            self.ambiguous_tails[tail.branch] = tail
+    def add_tails(self, tails: TailScores) -> None:
+        """Take what the model said of the rest of spellings that left a text."""
+        self.leaving[tails.branches] += tails.log_probs
+        self.after_leaving[tails.branches] = tails.log_boundaries
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""

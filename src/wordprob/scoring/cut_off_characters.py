@@ -7,7 +7,7 @@ and the error is less than that mass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +17,10 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
-from wordprob.scoring.requests import prefix_ids, tail_request, window_of
+from wordprob.scoring.requests import TailScores, prefix_ids, window_of
+from wordprob.scoring.rounds import Question, Reply, Step
 
 SMALLEST_SHARE = 1e-3
 """Cut-off characters with less than this share of what ends a word are not read on."""
@@ -31,9 +31,10 @@ SMALLEST_SHARE_AT_START = 1e-6
 SMALLEST_SHARE_READ_ON = 2e-5
 """The same for a single token, where characters are read on."""
 
-REQUESTS_AT_ONCE = 1024
-
 LONGEST_CHARACTER_BYTES = 4
+
+MassesStep = Generator[Sequence[Question], Sequence[Reply], list[float]]
+"""A step that returns the mass, for each of some readings, that turns out to end the word."""
 
 
 @dataclass
@@ -71,37 +72,27 @@ class Reading:
 
 
 class CutOffReader:
-    """Reads cut-off characters on with a model.
+    """Reads cut-off characters on with a model; what it asks is put together with other questions.
 
     Parameters
     ----------
-    model, atoms
-        The model, and the partition of its vocabulary.
+    atoms
+        The partition of the model's vocabulary.
     tokens
         What tokens make of cut-off characters.
-    states
-        Where the model keeps the states of texts, if it does.
     """
 
-    def __init__(
-        self, model: LanguageModel, atoms: Atoms, tokens: CutOffTokens, states: PrefixStates | None = None
-    ) -> None:
-        self._model = model
+    def __init__(self, atoms: Atoms, tokens: CutOffTokens) -> None:
         self._atoms = atoms
         self._tokens = tokens
-        self._states = states
 
-    def read(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
-        """Read on wherever it matters in a batch, and add what was found to the collected scores.
+    def read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> Step:
+        """Read on where it matters after the words of a batch, and add what was found to the collected scores.
 
         Where the masses have bounds, these allow for whatever the characters may become.
         """
         if collected.bounds is not None:
             return
-        self._read_boundaries(prepared, collected)
-        self._read_tails(prepared, collected)
-
-    def _read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
         known = np.exp(collected.boundaries)
         smallest = np.full(len(known), SMALLEST_SHARE)
         smallest[prepared.alignment.first_boundaries] = SMALLEST_SHARE_AT_START
@@ -118,45 +109,52 @@ class CutOffReader:
             log_masses = collected.boundary_masses[boundary]
             readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), len(ids), log_masses))
         at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
-        collected.read_on[boundaries] = self._read_on_once(readings, at_start)
+        collected.read_on[boundaries] = yield from self._read_on_once(readings, at_start)
 
-    def _read_on_once(self, readings: Sequence[Reading], at_start: Sequence[bool]) -> list[float]:
+    def _read_on_once(self, readings: Sequence[Reading], at_start: Sequence[bool]) -> MassesStep:
         """Return what :meth:`_read_on` does; readings at the start of texts are the same for all of them."""
         known = self._tokens.known_starts
         keys = [(reading.ids.tobytes(), reading.ending) for reading in readings]
         new = [n for n, start in enumerate(at_start) if not start or keys[n] not in known]
-        masses = dict(zip(new, self._read_on([readings[n] for n in new]), strict=True))
+        found = yield from self._read_on([readings[n] for n in new])
+        masses = dict(zip(new, found, strict=True))
         for n, mass in masses.items():
             if at_start[n]:
                 known[keys[n]] = mass
         return [masses[n] if n in masses else known[keys[n]] for n in range(len(readings))]
 
-    def _read_tails(self, prepared: PreparedBatch, collected: CollectedScores) -> None:
-        """Read on at the ends of spellings that left the text."""
-        if not collected.ambiguous_tails:
+    def read_tails(self, prepared: PreparedBatch, collected: CollectedScores, scores: Sequence[TailScores]) -> Step:
+        """Read on at the ends of spellings that left the text, of which these are the scores."""
+        if collected.bounds is not None or not scores:
             return
         ratios = collected.branch_ratios(prepared)
-        others = effective_boundaries(
-            collected.boundaries, np.array(prepared.branches.boundaries), ratios + collected.after_leaving
-        )
+        boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)
+        others = effective_boundaries(collected.boundaries, boundaries, ratios + collected.after_leaving)
         branches: list[int] = []
         readings: list[Reading] = []
         usual: list[float] = []
-        for branch, scores in collected.ambiguous_tails.items():
-            tail = prepared.branches.tails[branch]
-            known = float(np.exp(others[prepared.branches.boundaries[branch]] - ratios[branch]))
-            if scores.ambiguous > SMALLEST_SHARE * known:
-                request = tail_request(prepared, branch, tail, room=LONGEST_CHARACTER_BYTES)
-                readings.append(
-                    Reading(request.ids, tail.boundary, tail.pending, 1.0, known, request.first, scores.log_masses)
-                )
-                branches.append(branch)
-                usual.append(scores.usual)
+        for part in scores:
+            with np.errstate(invalid="ignore"):
+                known = np.exp(others[boundaries[part.branches]] - ratios[part.branches])
+            for n in np.flatnonzero(part.ambiguous > SMALLEST_SHARE * known).tolist():
+                branches.append(int(part.branches[n]))
+                readings.append(self._reading_after_tail(prepared, branches[-1], float(known[n]), part.log_masses[n]))
+                usual.append(float(part.usual[n]))
         decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(usual), 0.0)
+        found = yield from self._read_on(readings)
         with np.errstate(divide="ignore"):
-            collected.after_leaving[branches] = np.log(decided + np.array(self._read_on(readings)))
+            collected.after_leaving[branches] = np.log(decided + np.array(found))
 
-    def _read_on(self, readings: Sequence[Reading]) -> list[float]:
+    @staticmethod
+    def _reading_after_tail(prepared: PreparedBatch, branch: int, known: float, log_masses: Floats) -> Reading:
+        tail = prepared.branches.tails[branch]
+        text, row = prepared.text_and_row(prepared.branches.boundaries[branch], prepared.branches.rows[branch])
+        room = len(tail.ids) + LONGEST_CHARACTER_BYTES
+        prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room)
+        masses = None if tail.pending else log_masses
+        return Reading(np.append(prefix, tail.ids), tail.boundary, tail.pending, 1.0, known, len(prefix), masses)
+
+    def _read_on(self, readings: Sequence[Reading]) -> MassesStep:
         """Return, for each reading, the mass that turns out to end the word."""
         distinct: dict[tuple[bytes, frozenset[Label], bytes], int] = {}
         number = [distinct.setdefault((r.ids.tobytes(), r.ending, r.pending), len(distinct)) for r in readings]
@@ -169,24 +167,18 @@ class CutOffReader:
             else:
                 open_readings += self._begin(reading, masses)
         while open_readings:
-            now, open_readings = open_readings[:REQUESTS_AT_ONCE], open_readings[REQUESTS_AT_ONCE:]
-            id_lists: list[Ints] = []
-            requests, followed = [], []
-            for reading in now:
-                whole, cut_off = self._next_tokens(reading)
-                lists = [whole, *(np.array([token]) for token in cut_off)]
-                numbers = len(id_lists) + np.arange(len(lists))
-                id_lists += lists
+            now, open_readings = open_readings, []
+            completions = [self._next_tokens(reading) for reading in now]
+            questions = []
+            for reading, (whole, cut_off) in zip(now, completions, strict=True):
                 last = len(reading.ids) - 1
-                rows = np.full(len(lists), last)
-                n_context = min(reading.n_text, last)
-                requests.append(Request(reading.ids, last, rows, numbers, id_lists, context_tokens=n_context))
-                followed.append(cut_off)
-            for n, scores in self._model.open(requests, self._atoms, self._states):
-                reading = now[n]
-                found = reading.weight * np.exp(np.asarray(scores.gathered, dtype=np.float64))
+                lists = [whole, *(np.array([token]) for token in cut_off)]
+                questions.append(Question(reading.ids, last, min(reading.n_text, last), lists))
+            replies = yield questions
+            for reading, (_, cut_off), reply in zip(now, completions, replies, strict=True):
+                found = reading.weight * np.exp(np.asarray(reply.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])
-                for token, weight in zip(followed[n], found[1:].tolist(), strict=True):
+                for token, weight in zip(cut_off, found[1:].tolist(), strict=True):
                     open_readings += self._go_on(reading, token, weight, masses)
         return [masses[n] for n in number]
 

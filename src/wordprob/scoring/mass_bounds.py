@@ -61,11 +61,10 @@ class MassBounds:
                 with np.errstate(divide="ignore"):
                     self.leaving[:, window.branches] = np.log([listed, listed + most])
 
-    def add_tail(self, tail: TailScores) -> None:
-        """Take what the model left open at the end of a spelling that left its text."""
-        if tail.bounds is not None:
-            self.leaving[:, tail.branch] += tail.log_prob
-            self.after_leaving[:, tail.branch] = tail.bounds
+    def add_tails(self, tails: TailScores, after: Floats) -> None:
+        """Take what the model left open at the end of spellings that left a text: ``[2, N]``, log B there."""
+        self.leaving[:, tails.branches] += tails.log_probs
+        self.after_leaving[:, tails.branches] = after
 
     def apply_spellings(self, prepared: PreparedBatch, observed: Floats) -> None:
         """Turn B into B̃; ``observed`` are the log-probabilities of the tokens that each branch replaces."""

@@ -13,16 +13,14 @@ from functools import partial
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.all_spellings import SpellingSums, sum_all_spellings
 from wordprob.scoring.background import BackgroundThread
+from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
 from wordprob.scoring.requests import (
     Progress,
-    TailScores,
     WindowRequest,
     ask_along_texts,
-    ask_beyond_texts,
     states_for,
     window_requests,
 )
@@ -55,10 +53,10 @@ def score_in_threads(
             collecting = []
             for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
-            tails = list(ask_beyond_texts(model, preparer.atoms, prepared, kept))
-            reader = CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, kept)
+            tokens = preparer.cut_off_tokens
+            go_beyond = partial(ask_beyond_texts, model, preparer.atoms, tokens, prepared, collected, kept)
             sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
-            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, tails, reader, sum_up))
+            unfinished.append(finishing.submit(_finish, prepared, collected, collecting, go_beyond, sum_up))
             n_done += len(prepared.chunk.documents)
             if len(unfinished) > CHUNKS_BEHIND:
                 yield unfinished.popleft().result()
@@ -70,16 +68,13 @@ def _finish(
     prepared: PreparedBatch,
     collected: CollectedScores,
     collecting: Sequence[Future[None]],
-    tails: Sequence[TailScores],
-    reader: CutOffReader,
+    go_beyond: Callable[[], None],
     sum_up: Callable[[], SpellingSums | None],
 ) -> BatchScores:
     """Take the last steps for a chunk, once all answers have been collected."""
     for step in collecting:
         step.result()  # raises what went wrong there
-    for tail in tails:
-        collected.add_tail(tail)
-    reader.read(prepared, collected)
+    go_beyond()
     collected.apply_spellings(prepared)
     return estimate_batch(prepared, collected, sum_up())
 

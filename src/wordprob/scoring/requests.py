@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain, islice
+from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,10 +19,8 @@ import numpy as np
 from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Floats, Ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
-from wordprob.core.branches import BranchTail
-from wordprob.core.equation import logsumexp
 from wordprob.core.windows import Window
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Unlisted
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
 from wordprob.scoring.shared_beginnings import share_beginnings
@@ -79,32 +77,31 @@ class Answer(NamedTuple):
     scores: Scores
 
 
-class TailScores(NamedTuple):
-    """What the model says of the rest of a spelling that left its text.
+@dataclass(frozen=True)
+class TailScores:
+    """What the model says of the rest of spellings that left a text, one entry for each.
 
     Attributes
     ----------
-    branch
-        The number of the branch.
-    log_prob
-        log p of all its ids but the first, which the model was asked about with the text.
-    log_boundary
-        log B after them.
+    branches
+        ``[N]``: the numbers of the branches.
+    log_probs
+        ``[N]``: log p of all ids but the first, which the model was asked about with the text.
+    log_boundaries
+        ``[N]``: log B after them.
     ambiguous, usual
-        The mass of cut-off characters after them of which only some end the word, and the part of it that is in B.
+        ``[N]``: the mass of cut-off characters after them of which only some end the word, and the part of it that is
+        in B.
     log_masses
-        The log-mass of every atom after them, unless they end inside a character.
-    bounds
-        The least and the most that log B can be, where the model leaves it open.
+        ``[N, K]``: the log-mass of every atom after them, where they end the word by what comes next.
     """
 
-    branch: int
-    log_prob: float
-    log_boundary: float
-    ambiguous: float = 0.0
-    usual: float = 0.0
-    log_masses: Floats | None = None
-    bounds: tuple[float, float] | None = None
+    branches: Ints
+    log_probs: Floats
+    log_boundaries: Floats
+    ambiguous: Floats
+    usual: Floats
+    log_masses: Floats
 
 
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
@@ -316,78 +313,6 @@ def _scored(
         return model.score(requests, atoms)
     shared = share_beginnings(requests)
     return shared.complete(model.open(shared.asked, atoms, states))
-
-
-# --- beyond them ------------------------------------------------------------------------------------------------------
-
-
-def ask_beyond_texts(
-    model: LanguageModel, atoms: Atoms, prepared: PreparedBatch, states: PrefixStates | None = None
-) -> Iterator[TailScores]:
-    """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end.
-
-    ``states`` are those of the texts, where the model keeps them.
-    """
-    if prepared.chunk.shares_context:
-        states = None  # only what the texts have in common is kept
-    remaining = iter(prepared.branches.tails.items())
-    while part := list(islice(remaining, TAILS_AT_ONCE)):
-        requests: dict[bytes, Request] = {}
-        branches_of: dict[bytes, list[int]] = {}
-        id_lists = [np.array(tail.last_ids, dtype=np.int64) for _, tail in part]
-        for number, (branch, tail) in enumerate(part):
-            request = tail_request(prepared, branch, tail)
-            key = request.ids.tobytes() + repr((request.first, tail.last_ids)).encode()
-            branches_of.setdefault(key, []).append(branch)
-            if key in requests:
-                continue
-            last_rows = np.array([len(request.ids) - 1] if tail.last_ids else [], dtype=np.int64)
-            lists = np.array([number] if tail.last_ids else [], dtype=np.int64)
-            requests[key] = replace(request, gather=last_rows, gather_lists=lists, id_lists=id_lists)
-        asked = list(requests)
-        for n, scores in model.open(list(requests.values()), atoms, states):
-            for branch in branches_of[asked[n]]:
-                yield _tail_scores(prepared, atoms, branch, scores)
-
-
-def _tail_scores(prepared: PreparedBatch, atoms: Atoms, branch: int, scores: Scores) -> TailScores:
-    tail = prepared.branches.tails[branch]
-    log_prob = float(scores.target.sum(dtype=np.float64))
-    bounds = None if scores.unlisted is None else _tail_bounds(tail, atoms, scores.unlisted)
-    if tail.last_ids:
-        return TailScores(branch, log_prob, float(scores.gathered[0]), bounds=bounds)
-    if tail.pending:
-        return TailScores(branch, log_prob, -np.inf, 1.0, bounds=bounds)
-    log_masses = scores.mass[-1].astype(np.float64)
-    log_boundary = logsumexp(log_masses[atoms.columns(tail.boundary)])
-    ambiguous_labels = atoms.ambiguous(tail.boundary)
-    ambiguous = usual = 0.0
-    if ambiguous_labels:
-        ambiguous = float(np.exp(log_masses[atoms.columns(ambiguous_labels)]).sum())
-        usual = float(np.exp(log_masses[atoms.columns(ambiguous_labels & tail.boundary)]).sum())
-    return TailScores(branch, log_prob, log_boundary, ambiguous, usual, log_masses, bounds)
-
-
-def _tail_bounds(tail: BranchTail, atoms: Atoms, unlisted: Unlisted) -> tuple[float, float]:
-    """Return the least and the most that log B can be at the end of a spelling that left its text."""
-    if tail.last_ids:
-        listed, most = unlisted.gathered_listed[0], unlisted.gathered_most[0]
-        with np.errstate(divide="ignore"):
-            return float(np.log(listed)), float(np.log(listed + most))
-    if tail.pending:
-        return -np.inf, 0.0  # what the character becomes is not read on
-    members = np.zeros(len(atoms.labels), dtype=bool)
-    members[atoms.columns(tail.boundary)] = True
-    ambiguous = np.zeros(len(atoms.labels), dtype=bool)
-    ambiguous[atoms.columns(atoms.ambiguous(tail.boundary))] = True
-    return unlisted.log_bounds(len(unlisted.mass) - 1, members, ambiguous)
-
-
-def tail_request(prepared: PreparedBatch, branch: int, tail: BranchTail, room: int = 0) -> Request:
-    """Return the request for what comes after the first id of a branch, which is asked for with the text."""
-    text, row = prepared.text_and_row(prepared.branches.boundaries[branch], prepared.branches.rows[branch])
-    prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room=len(tail.ids) + room)
-    return Request(np.concatenate([prefix, tail.ids]), first=len(prefix))
 
 
 def window_of(prepared: PreparedBatch, text: int, row: int) -> Window:

@@ -33,9 +33,9 @@ from wordprob.scoring.batching import (
     SHARED_CONTEXT_CHARACTERS,
     chunk_slices,
 )
+from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import continuations_of
-from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.documents import documents_of
 from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
 from wordprob.scoring.estimate import estimate_batch
@@ -45,7 +45,7 @@ from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
-from wordprob.scoring.requests import Progress, ask_along_texts, ask_beyond_texts, states_for
+from wordprob.scoring.requests import Progress, ask_along_texts, states_for
 from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -97,9 +97,8 @@ def collect_chunk(
     collected = CollectedScores.empty(prepared)
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
         collected.add(prepared, answers)
-    for tail in ask_beyond_texts(model, preparer.atoms, prepared, states):  # where other spellings leave them
-        collected.add_tail(tail)
-    CutOffReader(model, preparer.atoms, preparer.cut_off_tokens, states).read(prepared, collected)
+    # Where other spellings leave them, and where characters are cut off.
+    ask_beyond_texts(model, preparer.atoms, preparer.cut_off_tokens, prepared, collected, states)
     collected.apply_spellings(prepared)
     return prepared, collected
 
