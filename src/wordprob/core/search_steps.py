@@ -83,8 +83,9 @@ class Steps:
 
     @cached_property
     def inside(self) -> dict[int, int]:
-        """By token: where the tokens stand that stay inside the word."""
-        return {token: n for n, token in enumerate(self.tokens) if self.kinds[n] == StepKind.INSIDE}
+        """By token: where the tokens stand that stay inside the word, which come first."""
+        n_inside = int(np.count_nonzero(self.kinds == StepKind.INSIDE))
+        return dict(zip(self.tokens, range(n_inside), strict=False))
 
     @cached_property
     def keys(self) -> Ints:
@@ -105,32 +106,33 @@ class Steps:
         )
 
 
-class _StepList:
-    """Steps that are being put together."""
+class _Token(NamedTuple):
+    """A token by itself, as :class:`Steps` has them."""
 
-    def __init__(self) -> None:
-        self._alone: list[tuple[int, int, bytes, StepKind]] = []
-        self._sums: list[tuple[Ints, StepKind]] = []
+    token: int
+    size: int
+    pending: bytes = b""
 
-    def add(self, token: int, kind: StepKind, size: int = 0, pending: bytes = b"") -> None:
-        """Add a token by itself."""
-        self._alone.append((token, size, pending, kind))
 
-    def add_sum(self, tokens: Sequence[int] | Ints, kind: StepKind) -> None:
-        """Add tokens whose masses are added up, if there are any."""
-        if len(tokens):
-            self._sums.append((np.array(tokens, dtype=np.int64), kind))
+ALL_KINDS = np.array(list(StepKind), dtype=np.int8)
 
-    def steps(self) -> Steps:
-        """Return the steps."""
-        kinds = [*(kind for *_, kind in self._alone), *(kind for _, kind in self._sums)]
-        return Steps(
-            tokens=tuple(token for token, *_ in self._alone),
-            sizes=tuple(size for _, size, _, _ in self._alone),
-            pending=tuple(pending for _, _, pending, _ in self._alone),
-            sums=tuple(ids for ids, _ in self._sums),
-            kinds=np.array(kinds, dtype=np.int8),
-        )
+
+def _steps(
+    inside: Sequence[_Token] = (),
+    cut_off: Sequence[_Token] = (),
+    written: Sequence[_Token] = (),
+    ending: Sequence[int] | Ints = (),
+    undecided: Sequence[int] | Ints = (),
+) -> Steps:
+    """Return steps of each :class:`StepKind`: tokens by themselves of the first three, sums of the others."""
+    alone = [*inside, *cut_off, *written]
+    return Steps(
+        tokens=tuple([step.token for step in alone]),
+        sizes=tuple([step.size for step in alone]),
+        pending=tuple([step.pending for step in alone]),
+        sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending, undecided) if len(ids)),
+        kinds=np.repeat(ALL_KINDS, [len(inside), len(cut_off), len(written), len(ending) > 0, len(undecided) > 0]),
+    )
 
 
 class NeededLists(NamedTuple):
@@ -211,28 +213,27 @@ class StepFinder:
         return steps
 
     def _find_inside(self, rest: bytes, ending: Ending) -> Steps:
-        steps = _StepList()
-        sure: list[int] = []
-        undecided: list[int] = []
-        for token, size in self._index.matches(rest):
-            is_written = size == len(rest) and ending.labels is None
-            steps.add(token, StepKind.WRITTEN if is_written else StepKind.INSIDE, size)
+        inside = [_Token(token, size) for token, size in self._index.matches(rest)]
+        cut_off: list[_Token] = []
+        written: list[_Token] = []
+        ending_ids: list[int] = []
+        undecided_ids: list[int] = []
+        if ending.labels is None:
+            written = [step for step in inside if step.size == len(rest)]
+            inside = inside[: len(inside) - len(written)]  # the shortest come first
         for beyond in self._joined.continuations_after(rest):
             tokens = self._index.ids(rest + beyond)
             if ending.labels is None:
-                sure += tokens
+                ending_ids += tokens
             elif is_cut_off(beyond):
-                for token in tokens:
-                    steps.add(token, StepKind.CUT_OFF, len(rest), beyond)
+                cut_off += [_Token(token, len(rest), beyond) for token in tokens]
             else:
                 label = self._cut_off_tokens.label(beyond)
                 if label in ending.labels:
-                    sure += tokens
+                    ending_ids += tokens
                 elif label in ending.undecided:
-                    undecided += tokens
-        steps.add_sum(sure, StepKind.ENDING)
-        steps.add_sum(undecided, StepKind.UNDECIDED)
-        return steps.steps()
+                    undecided_ids += tokens
+        return _steps(inside, cut_off, written, ending_ids, undecided_ids)
 
     def of_cut_off(self, pending: bytes, ending: Ending) -> Steps:
         """Return what may come after the first bytes of a character beyond the end of a word.
@@ -241,8 +242,5 @@ class StepFinder:
         """
         labels = ending.labels or frozenset()
         whole, cut_off = self._cut_off_tokens.next_tokens(pending, labels)
-        steps = _StepList()
-        for token in cut_off:
-            steps.add(token, StepKind.CUT_OFF, pending=pending + self._cut_off_tokens.bytes_of(token))
-        steps.add_sum(whole, StepKind.ENDING)
-        return steps.steps()
+        going_on = [_Token(token, 0, pending + self._cut_off_tokens.bytes_of(token)) for token in cut_off]
+        return _steps(cut_off=going_on, ending=whole)

@@ -65,10 +65,10 @@ class SearchedWord(NamedTuple):
     first_row: int
     observed: tuple[int, ...]
 
-    def observed_after(self, row: int) -> int | None:
-        """Return the observed token after a row, if it begins before the end of the word."""
+    def observed_after(self, row: int) -> int:
+        """Return the observed token after a row; -1 if none is known that begins before the end of the word."""
         place = row - self.first_row
-        return self.observed[place] if place < len(self.observed) else None
+        return self.observed[place] if place < len(self.observed) else -1
 
 
 class Prefix(NamedTuple):

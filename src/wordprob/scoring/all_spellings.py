@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, cumulative_offsets, segment_sums, slices_of
+from wordprob.core.arrays import Floats, Ints, segment_sums
 from wordprob.core.atoms import Atoms
 from wordprob.core.search_steps import Steps, needed_lists
 from wordprob.core.spelling_search import Prefix, SpellingSearch
@@ -93,7 +93,7 @@ class AllSpellings:
     ) -> None:
         """Ask the model about prefixes, and go on from them."""
         all_steps = [search.steps(prefix) for prefix in prefixes]
-        requests = _requests([contexts.ids(prefix) for prefix in prefixes], all_steps)
+        requests = _requests(contexts, prefixes, all_steps)
         answers: list[Floats] = [np.zeros(0)] * len(prefixes)
         for n, scores in self._model.open(requests, self._atoms, states):
             answers[n] = scores.mass[-1] if all_steps[n] is None else scores.gathered
@@ -165,29 +165,28 @@ def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: Searc
 # --- what the model is asked ------------------------------------------------------------------------------------------
 
 
-def _requests(sequences: Sequence[tuple[Ints, int]], all_steps: Sequence[Steps | None]) -> list[Request]:
-    """Return what the model is asked: the masses of steps, or of all atoms, at the end of sequences of ids.
-
-    Each sequence is given with how many of its ids are the observed text.
-    """
+def _requests(contexts: _Contexts, prefixes: Sequence[Prefix], all_steps: Sequence[Steps | None]) -> list[Request]:
+    """Return what the model is asked about prefixes: the masses of steps, or those of all atoms, after each of them."""
+    all_ids = [contexts.ids(prefix) for prefix in prefixes]
+    last_rows = [len(ids) - 1 for ids in all_ids]
     counts = [0 if steps is None else len(steps.kinds) for steps in all_steps]
-    last_rows = [len(ids) - 1 for ids, _ in sequences]
     gather = np.repeat(last_rows, counts)
     lists, id_lists = needed_lists([steps for steps in all_steps if steps is not None])
     requests = []
-    parts = slices_of(cumulative_offsets(counts))
-    for (ids, n_observed), steps, last, part in zip(sequences, all_steps, last_rows, parts, strict=True):
+    first = 0
+    for prefix, ids, last, count in zip(prefixes, all_ids, last_rows, counts, strict=True):
         requests.append(
             Request(
                 ids,
                 first=last,
-                gather=gather[part],
-                gather_lists=lists[part],
+                gather=gather[first : first + count],
+                gather_lists=lists[first : first + count],
                 id_lists=id_lists,
-                context_tokens=n_observed,
-                is_extended_later=steps is not None,
+                context_tokens=min(last, len(ids) - len(prefix.ids)),
+                is_extended_later=count > 0,
             )
         )
+        first += count
     return requests
 
 
@@ -206,16 +205,14 @@ class _Contexts:
         self._known: dict[tuple[int, int], Ints] = {}
         self._seen_in_windows: dict[tuple[int, int], Ints] = {}
 
-    def ids(self, prefix: Prefix) -> tuple[Ints, int]:
-        """Return what the model sees up to a prefix's end, and how much of it is the observed text."""
+    def ids(self, prefix: Prefix) -> Ints:
+        """Return what the model sees up to a prefix's end: what it sees of the observed text, and the prefix."""
         word = self._words[prefix.search]
         room = len(word.target) + BEYOND_WORD_TOKENS
         context = self._known.get((prefix.row, room))
         if context is None:
             context = self._known[prefix.row, room] = self._before(word.text, prefix.row, room)
-        if not prefix.ids:
-            return context, len(context) - 1
-        return np.concatenate((context, prefix.ids)), len(context)
+        return np.concatenate((context, prefix.ids)) if prefix.ids else context
 
     def _before(self, text: int, batch_row: int, room: int) -> Ints:
         """Return what the model sees before a row, if there must be room for some further tokens."""

@@ -133,14 +133,15 @@ class SearchPlanner:
         stop_rows = np.minimum(begun, alignment.token_offsets[texts + 1]) + texts
         start_rows = alignment.boundary_rows[boundaries]
         columns = (words, texts, boundaries, start_rows, stop_rows, word_ends, self._has_start[boundaries])
-        for ending, place in zip(endings, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-            self._add(_PlacedWord(*place), ending, finder)
+        places = map(_PlacedWord, *(column.tolist() for column in columns))
+        for place, ending in zip(places, endings, strict=True):
+            self._add(place, ending, finder)
 
     def _add(self, place: _PlacedWord, ending: Ending, finder: StepFinder) -> None:
         """Plan the search for one word."""
         search = len(self._plan.words)
         branches = self._by_boundary.get(place.boundary, ())
-        first_row = min([place.start_row, *(self._branches.rows[n] for n in branches)])
+        first_row = min([place.start_row, *(self._branches.rows[n] for n in branches)]) if branches else place.start_row
         origin = self._positions[first_row]
         target = self._bytes(place.text, origin, place.end)
         observed = self._ids[first_row - place.text : place.stop_row - place.text]
@@ -171,8 +172,7 @@ class SearchPlanner:
         first = len(self._plan.known)
         search, row, _, position, *_ = prefix
         while position < len(word.target):
-            token = word.observed_after(row)
-            step = None if token is None else steps.inside.get(token)
+            step = steps.inside.get(word.observed_after(row))
             self._add_known(prefix, steps, first, step)
             if step is None:
                 return  # the token reaches over the end of the word, or nothing more is asked after it
