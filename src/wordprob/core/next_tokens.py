@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.atoms import Atoms
-from wordprob.core.characters import INFORMATION_SEPARATORS
+from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
@@ -43,6 +43,7 @@ class NextTokens:
         self.vocabulary = vocabulary
         self.vocab_size = vocab_size
         self._definition = definition
+        self._cut_off: dict[frozenset[Label], tuple[Bools, Bools]] = {}
         self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
         ends = set(vocabulary.ends)
         pieces = vocabulary.token_bytes[:vocab_size]
@@ -110,6 +111,18 @@ class NextTokens:
             if text and not text[0].isspace() and (not marked or piece.startswith(b" ")):
                 chosen.append(token)
         return np.array(chosen, dtype=np.int64)
+
+    def cut_off_tokens(self, ending: frozenset[Label]) -> tuple[Bools, Bools]:
+        """Return which cut-off tokens may end a word or not, where these labels end one, and which usually do."""
+        if ending not in self._cut_off:
+            atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
+            is_cut_off = self.kinds == self.cut_off_kind
+            ambiguous, usual = (
+                is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(labels))
+                for labels in (atoms.ambiguous(ending), atoms.with_cut_off(ending))
+            )
+            self._cut_off[ending] = ambiguous, usual
+        return self._cut_off[ending]
 
     # --- tokens by their bytes ---
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,7 @@ from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.context_reader import ContextReader
+from wordprob.scoring.cut_off_characters import SMALLEST_SHARE as SMALLEST_CUT_OFF_SHARE
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
     Children,
@@ -194,7 +196,7 @@ class NextWordSearch(ContextReader):
     @cached_property
     def _context_covers(self) -> list[tuple[int, ...]]:
         """The ways in which the tokenizer writes the context."""
-        return sorted(self.own_covers(self.context))
+        return sorted(self.own_covers([self.context])[0])
 
     def _start_of_text(self, log_probs: Floats) -> None:
         """Take the event and its end for the empty context: texts that begin without white space."""
@@ -298,15 +300,22 @@ class NextWordSearch(ContextReader):
         is_cut_off = self.tokens.kinds[children.tokens] == self.tokens.cut_off_kind
         return float(children.masses[is_cut_off].sum())
 
-    def not_found(self, word: str) -> float:
-        """Return the most that may have to be added to the mass of a word, where the tokenizer's own spellings count.
+    def not_found(self, words: Sequence[str]) -> list[float]:
+        """Return the most that may have to be added to the mass of each word, if the tokenizer's own spellings count.
 
         This is closer than :meth:`still_possible`, and takes longer.
         """
-        return math.fsum(self._not_found(cover) for cover in self.own_covers(self.context + word))
+        spellings = self.own_covers([self.context + word for word in words])
+        return [
+            math.fsum(self._not_found(cover, self.found[word].mass) for cover in covers)
+            for word, covers in zip(words, spellings, strict=True)
+        ]
 
-    def _not_found(self, cover: tuple[int, ...]) -> float:
-        """Return the mass of one spelling of a word if it was not looked into, or what was left out then."""
+    def _not_found(self, cover: tuple[int, ...], known: float) -> float:
+        """Return the mass of a spelling that was not looked into, or what was left open after it.
+
+        ``known`` is the mass that was found for the word.
+        """
         data = b"".join(self.vocabulary.token_bytes[token] for token in self.root)
         for place in range(len(self.root), len(cover) + 1):
             alike = [each for each in self._children_of.get(data, ()) if each.parent.ids == cover[:place]]
@@ -314,13 +323,26 @@ class NextWordSearch(ContextReader):
                 return 0.0  # nothing comes after it, or the word has ended inside the last token
             (children,) = alike
             if place == len(cover):
-                return self._cut_off(children)
+                return self._left_open(children, known)
             if cover[place] not in children.place_of_token:
                 return min(children.below, children.threshold)
             if children.mass_left(cover[place]):
                 return children.mass_left(cover[place])
             data += self.vocabulary.token_bytes[cover[place]]
         return 0.0
+
+    def _left_open(self, children: Children, known: float) -> float:
+        """Return the mass of cut-off characters after a word that may end it, by the rule by which texts are scored.
+
+        If it is small, the characters count by what they usually become.
+        """
+        text = str(self._text(children.parent.data))
+        examples = [each for each in self.tokens.examples if self._decide(text, each) == _CLOSED]
+        ambiguous, usual = self.tokens.cut_off_tokens(frozenset(self.definition.label(each) for each in examples))
+        may_end = float(children.masses[ambiguous[children.tokens]].sum())
+        if may_end > SMALLEST_CUT_OFF_SHARE * known:
+            return may_end
+        return float(children.masses[usual[children.tokens]].sum())
 
     # --- words and their spellings ---
 
