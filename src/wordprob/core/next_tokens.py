@@ -9,11 +9,14 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
+CACHED_VOCABULARIES = 8
+"""Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""
 USUAL_DEPTH = 8
 """Few tokens begin with as many others, each longer than the one before; most that do are long runs of one character."""
 
@@ -189,6 +192,17 @@ class NextTokens:
     def longest_chain(self) -> int:
         """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
         return int(self.depths.max(initial=0))
+
+
+_known: BoundedCache[NextTokens] = BoundedCache(CACHED_VOCABULARIES)
+
+
+def next_tokens_of(vocabulary: Vocabulary, vocab_size: int, definition: WordDefinition) -> NextTokens:
+    """Return what the search needs to know about a vocabulary; it is kept for the next time."""
+    if definition.bind() is not definition:
+        return NextTokens(vocabulary, vocab_size, definition)
+    key = (vocabulary.key, vocab_size, definition)
+    return _known.get(key, lambda: NextTokens(vocabulary, vocab_size, definition))
 
 
 class SortedTokens:

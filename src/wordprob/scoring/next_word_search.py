@@ -92,6 +92,7 @@ class NextWordSearch(ContextReader):
         self._children_of: dict[bytes, list[Children]] = {}
         self._heap: list[tuple[float, int, Children]] = []
         self._is_started = False
+        self._heaviest_missing: float | None = None
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -100,6 +101,7 @@ class NextWordSearch(ContextReader):
         if not self._is_started:
             self._is_started = True
             return [Beginning(1.0, self.root, b"".join(self.vocabulary.token_bytes[i] for i in self.root))]
+        self._heaviest_missing = None
         chosen: list[Beginning] = []
         while self._heap and len(chosen) < count:
             _, number, children = self._heap[0]
@@ -130,6 +132,7 @@ class NextWordSearch(ContextReader):
     def open(self, beginning: Beginning, log_probs: Floats) -> None:
         """Share out the mass of a beginning among its next tokens."""
         self.opened += 1
+        self._heaviest_missing = None
         if not self.context and beginning.ids == self.root:
             self._start_of_text(log_probs)
         probabilities = np.exp(log_probs)
@@ -255,14 +258,21 @@ class NextWordSearch(ContextReader):
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
         one word only if the text of one begins with the text of the other.
         """
-        return min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+        if self._heaviest_missing is None:
+            self._heaviest_missing = min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+        return self._heaviest_missing
+
+    @cached_property
+    def _n_root_bytes(self) -> int:
+        """How many bytes the tokens write with which the search sets out."""
+        return sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
 
     def _bounds(self) -> list[tuple[bytes, float]]:
         """Return the bytes of what was not looked into, with its mass: the heaviest ones, and bounds for the others."""
         bounds = []
         cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
         for children in self.all_children():
-            data = children.parent.data
+            data = children.parent.data[self._n_root_bytes :]
             stop = max(children.taken, children.count_from(cutoff))
             chosen = slice(children.taken, stop)
             for token, mass in zip(children.tokens[chosen].tolist(), children.masses[chosen].tolist(), strict=True):
@@ -272,9 +282,8 @@ class NextWordSearch(ContextReader):
 
     def _lighter(self, children: Children, place: int) -> float:
         """Return the most that the children from a place on have together that begin one word."""
-        tokens, masses = children.tokens[place:], children.masses[place:]
-        heaviest = float(masses[0]) if len(masses) else children.threshold
-        deep = float(masses[self.tokens.is_deep[tokens]].sum()) + self._lightest(children)
+        heaviest = float(children.masses[place]) if place < len(children.masses) else children.threshold
+        deep = children.deep_from(place, self.tokens.is_deep) + self._lightest(children)
         return min(children.rest_from(place) + children.below, USUAL_DEPTH * heaviest + deep)
 
     def _lightest(self, children: Children) -> float:
@@ -284,9 +293,8 @@ class NextWordSearch(ContextReader):
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
         data = self._given + word.encode()
-        n_root = sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
         total = 0.0
-        for size in range(n_root, len(data) + 1):
+        for size in range(self._n_root_bytes, len(data) + 1):
             for children in self._children_of.get(data[:size], ()):
                 if size < len(data):
                     total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
@@ -316,7 +324,7 @@ class NextWordSearch(ContextReader):
 
         ``known`` is the mass that was found for the word.
         """
-        data = b"".join(self.vocabulary.token_bytes[token] for token in self.root)
+        data = self._given[: self._n_root_bytes]
         for place in range(len(self.root), len(cover) + 1):
             alike = [each for each in self._children_of.get(data, ()) if each.parent.ids == cover[:place]]
             if not alike:
