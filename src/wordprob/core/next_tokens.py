@@ -8,12 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.atoms import Atoms
-from wordprob.core.characters import INFORMATION_SEPARATORS
+from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.bounded_cache import BoundedCache
+from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
+CACHED_VOCABULARIES = 8
+"""Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""
 USUAL_DEPTH = 8
 """Few tokens begin with as many others, each longer than the one before; most that do are long runs of one character."""
 
@@ -43,6 +46,7 @@ class NextTokens:
         self.vocabulary = vocabulary
         self.vocab_size = vocab_size
         self._definition = definition
+        self._cut_off: dict[frozenset[Label], tuple[Bools, Bools]] = {}
         self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
         ends = set(vocabulary.ends)
         pieces = vocabulary.token_bytes[:vocab_size]
@@ -111,6 +115,18 @@ class NextTokens:
                 chosen.append(token)
         return np.array(chosen, dtype=np.int64)
 
+    def cut_off_tokens(self, ending: frozenset[Label]) -> tuple[Bools, Bools]:
+        """Return which cut-off tokens may end a word or not, where these labels end one, and which usually do."""
+        if ending not in self._cut_off:
+            atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
+            is_cut_off = self.kinds == self.cut_off_kind
+            ambiguous, usual = (
+                is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(labels))
+                for labels in (atoms.ambiguous(ending), atoms.with_cut_off(ending))
+            )
+            self._cut_off[ending] = ambiguous, usual
+        return self._cut_off[ending]
+
     # --- tokens by their bytes ---
 
     @cached_property
@@ -176,6 +192,17 @@ class NextTokens:
     def longest_chain(self) -> int:
         """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
         return int(self.depths.max(initial=0))
+
+
+_known: BoundedCache[NextTokens] = BoundedCache(CACHED_VOCABULARIES)
+
+
+def next_tokens_of(vocabulary: Vocabulary, vocab_size: int, definition: WordDefinition) -> NextTokens:
+    """Return what the search needs to know about a vocabulary; it is kept for the next time."""
+    if definition.bind() is not definition:
+        return NextTokens(vocabulary, vocab_size, definition)
+    key = (vocabulary.key, vocab_size, definition)
+    return _known.get(key, lambda: NextTokens(vocabulary, vocab_size, definition))
 
 
 class SortedTokens:

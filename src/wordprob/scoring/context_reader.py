@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -138,16 +138,26 @@ class ContextReader:
             if ids == written and self._has_word_end(text, len(text)):
                 self._own[ids, len(text)] = True
 
-    def own_covers(self, text: str) -> set[tuple[int, ...]]:
-        """Return the ways in which the tokenizer writes a text, before whatever can come where its last word ends.
+    def own_covers(self, texts: Sequence[str]) -> list[set[tuple[int, ...]]]:
+        """Return the ways in which the tokenizer writes each text, before whatever can come where its last word ends.
 
         Each is a sequence of tokens, from the start on; the last one may reach over the end of the text.
         """
-        data = b" " * self._marked_bytes + text.encode()
-        heads = [head.decode("utf-8", "ignore") for head in self.tokens.reaching_over(data)]
-        texts = dict.fromkeys(text + head + right for head in ("", *heads) for right in RIGHT_CONTEXTS)
-        ending = [each for each in texts if self._has_word_end(each, len(text))]
-        return {self._cover(ids, len(data)) for ids in self._encoded(ending)}
+        longer: list[str] = []
+        owners: list[int] = []
+        sizes: list[int] = []
+        for number, text in enumerate(texts):
+            data = b" " * self._marked_bytes + text.encode()
+            heads = [head.decode("utf-8", "ignore") for head in self.tokens.reaching_over(data)]
+            candidates = dict.fromkeys(text + head + right for head in ("", *heads) for right in RIGHT_CONTEXTS)
+            ending = [each for each in candidates if self._has_word_end(each, len(text))]
+            longer += ending
+            owners += [number] * len(ending)
+            sizes.append(len(data))
+        covers: list[set[tuple[int, ...]]] = [set() for _ in texts]
+        for number, ids in zip(owners, self._encoded(longer), strict=True):
+            covers[number].add(self._cover(ids, sizes[number]))
+        return covers
 
     def _has_word_end(self, text: str, place: int) -> bool:
         """Return True if a word of a text ends at a place."""

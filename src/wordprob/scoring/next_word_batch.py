@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wordprob.core.arrays import Floats
-from wordprob.core.next_tokens import NextTokens
+from wordprob.core.next_tokens import next_tokens_of
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
 from wordprob.errors import InputError, OptionError, UnsupportedError
@@ -96,7 +96,7 @@ class SearchRunner:
     def __init__(self, scorer: Scorer, definition: WordDefinition, count_all_spellings: bool = False) -> None:
         self.scorer = scorer
         self.definition = definition
-        self.tokens = NextTokens(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
+        self.tokens = next_tokens_of(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
         self.count_all_spellings = count_all_spellings
         self._states = PrefixStates()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 
 
 class Beginning(NamedTuple):
@@ -58,9 +58,10 @@ class Children:
     threshold: float
     taken: int = 0
     _rest: Floats = field(init=False, repr=False)
+    _deep_rest: Floats | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._rest = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
+        self._rest = _sums_from(self.masses)
 
     def __len__(self) -> int:
         """Return how many are left."""
@@ -84,6 +85,12 @@ class Children:
         """Return the mass of the children from a place on, without the lightest."""
         return float(self._rest[place])
 
+    def deep_from(self, place: int, is_deep: Bools) -> float:
+        """Return the mass of those of the children from a place on whose tokens are deep, without the lightest."""
+        if self._deep_rest is None:
+            self._deep_rest = _sums_from(np.where(is_deep[self.tokens], self.masses, 0.0))
+        return float(self._deep_rest[place])
+
     @cached_property
     def place_of_token(self) -> dict[int, int]:
         """Where each token stands."""
@@ -93,6 +100,11 @@ class Children:
         """Return the mass of the child with this token, if it is left and not one of the lightest."""
         place = self.place_of_token.get(token, -1)
         return float(self.masses[place]) if place >= self.taken else 0.0
+
+
+def _sums_from(masses: Floats) -> Floats:
+    """Return the sums of the masses from each place on, the last one being of none."""
+    return np.append(np.cumsum(masses[::-1])[::-1], 0.0)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,7 @@ from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.context_reader import ContextReader
+from wordprob.scoring.cut_off_characters import SMALLEST_SHARE as SMALLEST_CUT_OFF_SHARE
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
     Children,
@@ -90,6 +92,7 @@ class NextWordSearch(ContextReader):
         self._children_of: dict[bytes, list[Children]] = {}
         self._heap: list[tuple[float, int, Children]] = []
         self._is_started = False
+        self._heaviest_missing: float | None = None
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -98,6 +101,7 @@ class NextWordSearch(ContextReader):
         if not self._is_started:
             self._is_started = True
             return [Beginning(1.0, self.root, b"".join(self.vocabulary.token_bytes[i] for i in self.root))]
+        self._heaviest_missing = None
         chosen: list[Beginning] = []
         while self._heap and len(chosen) < count:
             _, number, children = self._heap[0]
@@ -128,6 +132,7 @@ class NextWordSearch(ContextReader):
     def open(self, beginning: Beginning, log_probs: Floats) -> None:
         """Share out the mass of a beginning among its next tokens."""
         self.opened += 1
+        self._heaviest_missing = None
         if not self.context and beginning.ids == self.root:
             self._start_of_text(log_probs)
         probabilities = np.exp(log_probs)
@@ -194,7 +199,7 @@ class NextWordSearch(ContextReader):
     @cached_property
     def _context_covers(self) -> list[tuple[int, ...]]:
         """The ways in which the tokenizer writes the context."""
-        return sorted(self.own_covers(self.context))
+        return sorted(self.own_covers([self.context])[0])
 
     def _start_of_text(self, log_probs: Floats) -> None:
         """Take the event and its end for the empty context: texts that begin without white space."""
@@ -253,14 +258,21 @@ class NextWordSearch(ContextReader):
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
         one word only if the text of one begins with the text of the other.
         """
-        return min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+        if self._heaviest_missing is None:
+            self._heaviest_missing = min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+        return self._heaviest_missing
+
+    @cached_property
+    def _n_root_bytes(self) -> int:
+        """How many bytes the tokens write with which the search sets out."""
+        return sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
 
     def _bounds(self) -> list[tuple[bytes, float]]:
         """Return the bytes of what was not looked into, with its mass: the heaviest ones, and bounds for the others."""
         bounds = []
         cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
         for children in self.all_children():
-            data = children.parent.data
+            data = children.parent.data[self._n_root_bytes :]
             stop = max(children.taken, children.count_from(cutoff))
             chosen = slice(children.taken, stop)
             for token, mass in zip(children.tokens[chosen].tolist(), children.masses[chosen].tolist(), strict=True):
@@ -270,9 +282,8 @@ class NextWordSearch(ContextReader):
 
     def _lighter(self, children: Children, place: int) -> float:
         """Return the most that the children from a place on have together that begin one word."""
-        tokens, masses = children.tokens[place:], children.masses[place:]
-        heaviest = float(masses[0]) if len(masses) else children.threshold
-        deep = float(masses[self.tokens.is_deep[tokens]].sum()) + self._lightest(children)
+        heaviest = float(children.masses[place]) if place < len(children.masses) else children.threshold
+        deep = children.deep_from(place, self.tokens.is_deep) + self._lightest(children)
         return min(children.rest_from(place) + children.below, USUAL_DEPTH * heaviest + deep)
 
     def _lightest(self, children: Children) -> float:
@@ -282,9 +293,8 @@ class NextWordSearch(ContextReader):
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
         data = self._given + word.encode()
-        n_root = sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
         total = 0.0
-        for size in range(n_root, len(data) + 1):
+        for size in range(self._n_root_bytes, len(data) + 1):
             for children in self._children_of.get(data[:size], ()):
                 if size < len(data):
                     total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
@@ -298,29 +308,49 @@ class NextWordSearch(ContextReader):
         is_cut_off = self.tokens.kinds[children.tokens] == self.tokens.cut_off_kind
         return float(children.masses[is_cut_off].sum())
 
-    def not_found(self, word: str) -> float:
-        """Return the most that may have to be added to the mass of a word, where the tokenizer's own spellings count.
+    def not_found(self, words: Sequence[str]) -> list[float]:
+        """Return the most that may have to be added to the mass of each word, if the tokenizer's own spellings count.
 
         This is closer than :meth:`still_possible`, and takes longer.
         """
-        return math.fsum(self._not_found(cover) for cover in self.own_covers(self.context + word))
+        spellings = self.own_covers([self.context + word for word in words])
+        return [
+            math.fsum(self._not_found(cover, self.found[word].mass) for cover in covers)
+            for word, covers in zip(words, spellings, strict=True)
+        ]
 
-    def _not_found(self, cover: tuple[int, ...]) -> float:
-        """Return the mass of one spelling of a word if it was not looked into, or what was left out then."""
-        data = b"".join(self.vocabulary.token_bytes[token] for token in self.root)
+    def _not_found(self, cover: tuple[int, ...], known: float) -> float:
+        """Return the mass of a spelling that was not looked into, or what was left open after it.
+
+        ``known`` is the mass that was found for the word.
+        """
+        data = self._given[: self._n_root_bytes]
         for place in range(len(self.root), len(cover) + 1):
             alike = [each for each in self._children_of.get(data, ()) if each.parent.ids == cover[:place]]
             if not alike:
                 return 0.0  # nothing comes after it, or the word has ended inside the last token
             (children,) = alike
             if place == len(cover):
-                return self._cut_off(children)
+                return self._left_open(children, known)
             if cover[place] not in children.place_of_token:
                 return min(children.below, children.threshold)
             if children.mass_left(cover[place]):
                 return children.mass_left(cover[place])
             data += self.vocabulary.token_bytes[cover[place]]
         return 0.0
+
+    def _left_open(self, children: Children, known: float) -> float:
+        """Return the mass of cut-off characters after a word that may end it, by the rule by which texts are scored.
+
+        If it is small, the characters count by what they usually become.
+        """
+        text = str(self._text(children.parent.data))
+        examples = [each for each in self.tokens.examples if self._decide(text, each) == _CLOSED]
+        ambiguous, usual = self.tokens.cut_off_tokens(frozenset(self.definition.label(each) for each in examples))
+        may_end = float(children.masses[ambiguous[children.tokens]].sum())
+        if may_end > SMALLEST_CUT_OFF_SHARE * known:
+            return may_end
+        return float(children.masses[usual[children.tokens]].sum())
 
     # --- words and their spellings ---
 

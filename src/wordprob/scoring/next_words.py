@@ -23,6 +23,8 @@ DEFAULT_TOP = 20
 MAX_OPEN = 1000
 """Beginnings of words that are looked into for a context, at most, by default."""
 
+NEGLIGIBLE = 1e-5
+"""The probability of a word is that found by the search if no larger share of it may be missing."""
 SPELLINGS_LEFT = 2.0**0.01 - 1.0
 """All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
 
@@ -231,7 +233,7 @@ def _results(
     if runner.count_all_spellings:
         known = _sums(searches, candidates)
     else:
-        known = _scored(runner, searches, candidates)
+        known = _own(runner, searches, candidates)
     spellings = "all" if runner.count_all_spellings else "own"
     results = []
     for context, search, values in zip(contexts, searches, known, strict=True):
@@ -246,15 +248,27 @@ Values = dict[str, tuple[float, float | None]]
 """The probability of each word, and the most that it can be if that is not the same."""
 
 
-def _scored(
+def _own(
     runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
 ) -> list[Values]:
-    """Return the probabilities of words in the tokenizer's own spellings, all scored together as usual."""
-    examples = []
+    """Return the probabilities of words in the tokenizer's own spellings.
+
+    Words of which the search has not found everything are scored as usual, all together.
+    """
+    known: list[Values] = []
+    to_score: list[tuple[Values, NextWordSearch, str]] = []
     for search, words in zip(searches, candidates, strict=True):
-        examples += [(search, search.found[word].example) for word in words]
-    probabilities = iter(runner.score_words(examples))
-    return [{word: (next(probabilities), None) for word in words} for words in candidates]
+        values: Values = {}
+        for word, missing in zip(words, search.not_found(words), strict=True):
+            mass = search.found[word].mass
+            values[word] = mass / search.event_mass, None
+            if missing > NEGLIGIBLE * mass:
+                to_score.append((values, search, word))
+        known.append(values)
+    scored = runner.score_words([(search, search.found[word].example) for _, search, word in to_score])
+    for (values, _, word), probability in zip(to_score, scored, strict=True):
+        values[word] = probability, None
+    return known
 
 
 def _sums(searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
