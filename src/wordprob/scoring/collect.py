@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
-from wordprob.scoring.requests import Answer, TailScores
+from wordprob.scoring.requests import Answers, TailScores
 
 SMALLEST_MASS = 1e-250
 """Sums below this are computed again from the logarithms: some of their terms may be too small for a number."""
@@ -122,38 +121,36 @@ class CollectedScores:
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
-    def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+    def add(self, prepared: PreparedBatch, answers: Answers) -> None:
         """Put answers about windows where they belong."""
         self._add_observed(prepared, answers)
+        self._add_gathered(answers)
         if self.bounds is not None:
             self.bounds.add(prepared, answers)
-        for window, scores in answers:
-            if len(window.branches):
-                self.leaving[window.branches] = scores.gathered[: len(window.branches)]
-            if len(window.steps):
-                self.step_masses[window.steps] = scores.gathered[len(window.branches) :]
-            for name, values in scores.statistics.items():
-                self.statistics[name][window.words] = values
-            if prepared.undecided_atoms:
-                self._add_undecided(prepared, Answer(window, scores))
+        if self.statistics:
+            for window, scores in zip(answers.windows.tolist(), answers.scores, strict=True):
+                for name, values in scores.statistics.items():
+                    self.statistics[name][answers.asked.words[window]] = values
+        if prepared.undecided_atoms:
+            self._add_undecided(prepared, answers)
 
-    def _add_observed(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+    def _add_observed(self, prepared: PreparedBatch, answers: Answers) -> None:
         """Take log p of the tokens, B at the boundaries and p(end), of all answers at once."""
-        first_rows = np.array([window.first_row for window, _ in answers])
-        texts = np.array([window.text for window, _ in answers])
-        reaches_end = np.array([window.reaches_end for window, _ in answers])
+        asked, windows, scores = answers
+        first_rows, texts, reaches_end = asked.first_rows[windows], asked.texts[windows], asked.reaches_end[windows]
 
         # The token after row r of text d is token r - d of the batch.
-        tokens = concat_ranges(first_rows - texts, [len(scores.target) for _, scores in answers])
-        self.token_log_probs[tokens] = np.concatenate([scores.target for _, scores in answers])
+        targets = [answer.target for answer in scores]
+        tokens = concat_ranges(first_rows - texts, list(map(len, targets)))
+        self.token_log_probs[tokens] = np.concatenate(targets)
 
-        log_mass = np.concatenate([scores.mass for _, scores in answers], dtype=np.float64)
-        mass_offsets = cumulative_offsets([len(scores.mass) for _, scores in answers])
-        counts = np.array([window.boundaries.stop - window.boundaries.start for window, _ in answers])
-        boundaries = concat_ranges(np.array([window.boundaries.start for window, _ in answers]), counts)
-        mass_rows = prepared.alignment.boundary_rows[boundaries] + np.repeat(mass_offsets[:-1] - first_rows, counts)
+        masses = [answer.mass for answer in scores]
+        log_mass = np.concatenate(masses, dtype=np.float64)
+        mass_offsets = cumulative_offsets(map(len, masses))
+        boundaries = asked.boundaries.numbers(windows)
+        shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
+        boundary_mass = log_mass[prepared.alignment.boundary_rows[boundaries] + shifts]
         sets = prepared.boundary_sets[boundaries]
-        boundary_mass = log_mass[mass_rows]
         self.boundary_masses[boundaries] = boundary_mass
         for number in np.flatnonzero(np.bincount(sets)).tolist():
             places = np.flatnonzero(sets == number)
@@ -164,12 +161,27 @@ class CollectedScores:
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end])
 
-    def _add_undecided(self, prepared: PreparedBatch, answer: Answer) -> None:
-        window, scores = answer
-        for boundary in range(window.boundaries.start, window.boundaries.stop):
+    def _add_gathered(self, answers: Answers) -> None:
+        """Take log p of leaving the texts, and what searches need along them: of each window, the one and the other."""
+        asked, windows, scores = answers
+        branch_counts, step_counts = asked.branches.counts(windows), asked.steps.counts(windows)
+        is_branch = np.repeat(
+            np.tile([True, False], len(windows)), np.stack([branch_counts, step_counts], axis=1).ravel()
+        )
+        if not len(is_branch):
+            return
+        gathered = np.concatenate([answer.gathered for answer in scores])
+        self.leaving[asked.branch_order[asked.branches.numbers(windows)]] = gathered[is_branch]
+        self.step_masses[asked.step_order[asked.steps.numbers(windows)]] = gathered[~is_branch]
+
+    def _add_undecided(self, prepared: PreparedBatch, answers: Answers) -> None:
+        asked, windows, all_scores = answers
+        counts = asked.boundaries.counts(windows)
+        numbers = np.repeat(np.arange(len(windows)), counts)
+        for boundary, number in zip(asked.boundaries.numbers(windows).tolist(), numbers.tolist(), strict=True):
             if boundary in prepared.undecided_atoms:
-                row = prepared.alignment.boundary_rows[boundary] - window.first_row
-                masses = scores.mass[row, prepared.undecided_atoms[boundary]]
+                row = prepared.alignment.boundary_rows[boundary] - asked.first_rows[windows[number]]
+                masses = all_scores[number].mass[row, prepared.undecided_atoms[boundary]]
                 self.undecided[boundary] = float(np.exp(logsumexp(masses.astype(np.float64))))
 
     def add_tails(self, tails: TailScores) -> None:

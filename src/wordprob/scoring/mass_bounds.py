@@ -6,7 +6,6 @@ it the surprisal of every word; that of its tokens is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from wordprob.core.arrays import Floats
 from wordprob.core.equation import effective_boundaries
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
-from wordprob.scoring.requests import Answer, TailScores
+from wordprob.scoring.requests import Answers, TailScores
 
 
 @dataclass
@@ -42,24 +41,26 @@ class MassBounds:
         n_branches = len(prepared.branches)
         return cls(np.full((2, n_boundaries), np.nan), np.zeros((2, n_branches)), np.zeros((2, n_branches)))
 
-    def add(self, prepared: PreparedBatch, answers: Sequence[Answer]) -> None:
+    def add(self, prepared: PreparedBatch, answers: Answers) -> None:
         """Take what answers about windows leave open."""
-        for window, scores in answers:
+        asked = answers.asked
+        for window, scores in zip(answers.windows, answers.scores, strict=True):
             unlisted = scores.unlisted
             if unlisted is None:
                 continue
-            for boundary in range(window.boundaries.start, window.boundaries.stop):
-                row = int(prepared.alignment.boundary_rows[boundary]) - window.first_row
+            for boundary in range(asked.boundaries.starts[window], asked.boundaries.stops[window]):
+                row = int(prepared.alignment.boundary_rows[boundary] - asked.first_rows[window])
                 number = int(prepared.boundary_sets[boundary])
                 members = prepared.set_members[number] > 0
                 ambiguous = prepared.ambiguous_members[number] > 0
                 self.boundaries[:, boundary] = unlisted.log_bounds(row, members, ambiguous)
-            n_branches = len(window.branches)
+            branches = asked.branch_order[asked.branches.starts[window] : asked.branches.stops[window]]
+            n_branches = len(branches)
             if n_branches:
                 listed = unlisted.gathered_listed[:n_branches]
                 most = unlisted.gathered_most[:n_branches]
                 with np.errstate(divide="ignore"):
-                    self.leaving[:, window.branches] = np.log([listed, listed + most])
+                    self.leaving[:, branches] = np.log([listed, listed + most])
 
     def add_tails(self, tails: TailScores, after: Floats) -> None:
         """Take what the model left open at the end of spellings that left a text: ``[2, N]``, log B there."""

@@ -19,7 +19,7 @@ from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
 from wordprob.scoring.requests import (
     Progress,
-    WindowRequest,
+    WindowRequests,
     ask_along_texts,
     states_for,
     window_requests,
@@ -46,12 +46,12 @@ def score_in_threads(
     states = PrefixStates()
     unfinished: deque[Future[BatchScores]] = deque()
     with BackgroundThread() as finishing:
-        for prepared, requests in _prepared_ahead(preparer, chunks, settings):
+        for prepared, asked in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
             text_done = _count_on(progress, n_done, n_texts)
             kept = states_for(model, prepared.chunk, settings, states)
             collecting = []
-            for answers in ask_along_texts(model, preparer.atoms, prepared, requests, kept, text_done):
+            for answers in ask_along_texts(model, preparer.atoms, prepared, asked, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
             tokens = preparer.cut_off_tokens
             go_beyond = partial(ask_beyond_texts, model, preparer.atoms, tokens, prepared, collected, kept)
@@ -81,15 +81,15 @@ def _finish(
 
 def _prepared_ahead(
     preparer: TextPreparer, chunks: Sequence[Chunk], settings: BatchSettings
-) -> Iterator[tuple[PreparedBatch, list[WindowRequest]]]:
+) -> Iterator[tuple[PreparedBatch, WindowRequests]]:
     """Yield the chunks in order, prepared in the background."""
 
-    def prepare(chunk: Chunk) -> tuple[PreparedBatch, list[WindowRequest]]:
+    def prepare(chunk: Chunk) -> tuple[PreparedBatch, WindowRequests]:
         prepared = preparer.prepare(chunk, settings)
         return prepared, window_requests(prepared)
 
     with BackgroundThread() as preparing:
-        coming: deque[Future[tuple[PreparedBatch, list[WindowRequest]]]] = deque()
+        coming: deque[Future[tuple[PreparedBatch, WindowRequests]]] = deque()
         for chunk in chunks:
             coming.append(preparing.submit(prepare, chunk))
             if len(coming) > CHUNKS_AHEAD:

@@ -388,13 +388,14 @@ class TextPreparer:
         batch = alignment.batch
         first_characters = [batch.text[start] for start in batch.text_starts[:-1].tolist()]
         lengths = np.diff(batch.text_starts) - 1
-        begins_with_space = np.array([is_white_space(c) for c in first_characters], dtype=bool) & (lengths > 0)
+        spaces = {character for character in set(first_characters) if is_white_space(character)}
+        begins_with_space = np.array([c in spaces for c in first_characters], dtype=bool) & (lengths > 0)
         if self._vocabulary.first_word_marked:
             self._set_marked_starts(prepared, begins_with_space)
             return
         usual = self._sets.number(self.atoms.with_cut_off(self._others))
-        spaces = self._sets.number(self.atoms.with_cut_off(self._spaces))
-        prepared.boundary_sets[alignment.first_boundaries] = np.where(begins_with_space, spaces, usual)
+        space = self._sets.number(self.atoms.with_cut_off(self._spaces))
+        prepared.boundary_sets[alignment.first_boundaries] = np.where(begins_with_space, space, usual)
 
     def _set_marked_starts(self, prepared: PreparedBatch, begins_with_space: Bools) -> None:
         """Settle the same for a tokenizer that puts a space before every text: what comes after that space counts."""
@@ -571,10 +572,12 @@ def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:
 def _windows(prepared: PreparedBatch) -> list[list[Window]]:
     """Return the windows of each text."""
     alignment, settings = prepared.alignment, prepared.settings
+    lengths = np.diff(alignment.token_offsets).tolist()
+    whole_texts = {n_tokens: [Window(0, 0, n_tokens)] for n_tokens in set(lengths)}
     found = []
-    for text, n_tokens in enumerate(np.diff(alignment.token_offsets).tolist()):
+    for text, n_tokens in enumerate(lengths):
         if settings.max_text_tokens is None or n_tokens <= settings.max_text_tokens:
-            found.append([Window(0, 0, n_tokens)])
+            found.append(whole_texts[n_tokens])
             continue
         words = slice(*alignment.word_offsets[text : text + 2])
         word_stops = alignment.stop_tokens[words] - alignment.token_offsets[text]

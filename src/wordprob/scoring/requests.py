@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Floats, Ints, cumulative_offsets, slices_of
+from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
@@ -37,44 +38,87 @@ TAILS_AT_ONCE = 2048
 NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class WindowRequest(NamedTuple):
-    """A request about one window of a text, and where its answer goes.
+class Ranges(NamedTuple):
+    """For each window, a range of numbers: those from ``starts`` up to ``stops``."""
+
+    starts: Ints
+    stops: Ints
+
+    def counts(self, windows: Ints) -> Ints:
+        """Return how many numbers the range of each of some windows has."""
+        counts: Ints = self.stops[windows] - self.starts[windows]
+        return counts
+
+    def numbers(self, windows: Ints) -> Ints:
+        """Return the numbers in the ranges of some windows, one range after the other."""
+        return concat_ranges(self.starts[windows], self.counts(windows))
+
+    def parts(self, values: Ints) -> list[Ints]:
+        """Return the values with the numbers of each range."""
+        if not len(values):
+            return [values] * len(self.starts)
+        return [values[start:stop] for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class WindowRequests:
+    """Requests about windows of texts, and where the answers go. Every array and list has an entry for each window.
 
     Attributes
     ----------
-    text
-        The text.
-    first_row
+    requests
+        What the model is asked.
+    texts
+        The text of each window.
+    first_rows
         The row of the batch that the answer begins with.
     boundaries
         The boundaries whose rows the answer has.
     reaches_end
         Whether the window reaches the end of the text.
     branches
-        The branches that leave the text in this window.
+        The branches that leave the text in the window, by their numbers in ``branch_order``.
     steps
-        The masses of the search plan that are asked for in this window, after those of the branches.
+        The masses of the search plan that are asked for in the window, after those of the branches, by their numbers in
+        ``step_order``.
+    branch_order, step_order
+        The branches, and the masses of the search plan, in the order of their rows.
     words
-        The words that begin in this window, where statistics are wanted.
-    request
-        What the model is asked.
+        The words that begin in the window, where statistics are wanted.
     """
 
-    text: int
-    first_row: int
-    boundaries: slice
-    reaches_end: bool
-    branches: Ints
-    steps: Ints
-    words: Ints
-    request: Request
+    requests: list[Request]
+    texts: Ints
+    first_rows: Ints
+    boundaries: Ranges
+    reaches_end: Bools
+    branches: Ranges
+    steps: Ranges
+    branch_order: Ints
+    step_order: Ints
+    words: list[Ints]
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.requests)
 
 
-class Answer(NamedTuple):
-    """A request and the model's answer to it."""
+class Answers(NamedTuple):
+    """The model's answers to some requests.
 
-    window: WindowRequest
-    scores: Scores
+    Attributes
+    ----------
+    asked
+        What the model was asked.
+    windows
+        The numbers of the windows that are answered.
+    scores
+        The answer to each.
+    """
+
+    asked: WindowRequests
+    windows: Ints
+    scores: list[Scores]
 
 
 @dataclass(frozen=True)
@@ -109,101 +153,93 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
 
     ``room`` is for how many further tokens there must be room in the model's context.
     """
+    head = prepared.head(text)
     low = window.low  # counted from the first token of the head, or of the text where there is none
     max_text_tokens = prepared.settings.max_text_tokens
     if room and max_text_tokens is not None:
-        low = max(low, len(prepared.head(text)) + row + room - max_text_tokens)
-    return np.concatenate(_prefix_parts(prepared, text, low, row))
-
-
-def _prefix_parts(prepared: PreparedBatch, text: int, low: int, row: int) -> tuple[Ints, Ints, Ints]:
-    """Return the same in parts: what comes before every text, the rest of the head, and the tokens of the text."""
-    head = prepared.head(text)
-    ids = prepared.alignment.tokens_of_text(text)
-    return prepared.start_ids, head[low:], ids[max(0, low - len(head)) : row]
+        low = max(low, len(head) + row + room - max_text_tokens)
+    ids = prepared.alignment.tokens_of_text(text)[max(0, low - len(head)) : row]
+    return np.concatenate([prepared.start_ids, head[low:], ids])
 
 
 # --- along the observed texts -----------------------------------------------------------------------------------------
 
 
-def window_requests(prepared: PreparedBatch) -> list[WindowRequest]:
+def window_requests(prepared: PreparedBatch) -> WindowRequests:
     """Return what the model is asked about a batch: for each text, once for each of its windows."""
     alignment, settings = prepared.alignment, prepared.settings
     leaving = _LeavingBranches(prepared)
     steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
-    id_lists = leaving.id_lists + steps.id_lists
     lengths_before = len(settings.start_ids) + prepared.head_lengths
-    no_start = (lengths_before == 0).tolist()  # then there is no distribution before the first token
-    wanted: list[tuple[int, Window, int]] = []
-    for text, first_needed in enumerate(prepared.first_rows_needed.tolist()):
-        for window in prepared.windows[text]:
-            first = max(window.first, window.low + no_start[text], first_needed)
-            if first <= window.last:
-                wanted.append((text, window, first))
-    if not wanted:
-        return []
-    texts = np.array([text for text, _, _ in wanted], dtype=np.int64)
-    firsts = np.array([first for _, _, first in wanted], dtype=np.int64)
-    lows, window_firsts, lasts = np.array([window for _, window, _ in wanted], dtype=np.int64).T
+    no_start = lengths_before == 0  # then there is no distribution before the first token
+    n_windows = np.array([len(windows) for windows in prepared.windows], dtype=np.int64)
+    texts = np.repeat(np.arange(alignment.n_texts), n_windows)
+    windows = np.array(list(chain.from_iterable(prepared.windows)), dtype=np.int64).reshape(-1, 3)
+    firsts = np.maximum(windows[:, 1], np.maximum(windows[:, 0] + no_start[texts], prepared.first_rows_needed[texts]))
+    has_rows = firsts <= windows[:, 2]
+    texts, firsts = texts[has_rows], firsts[has_rows]
+    lows, window_firsts, lasts = windows[has_rows].T
 
     # Rows of the batch: where each text begins, and row 0 of each request: its ids begin with what comes before every
     # text, the last of which is followed by the token at the window's low end.
     text_rows = alignment.token_offsets[texts] + texts
     origins = text_rows + lows + 1 - lengths_before[texts]
+    window_rows = text_rows + window_firsts
     stop_rows = text_rows + lasts + 1
-    reaches_end = stop_rows - 1 == alignment.token_offsets[texts + 1] + texts
-    boundaries = _slices_between(alignment.boundary_rows, text_rows + firsts, stop_rows)
-    branches = _slices_between(leaving.rows, text_rows + window_firsts, stop_rows)
-    window_of_branch = np.searchsorted(text_rows + window_firsts, leaving.rows, side="right") - 1
-    gather_rows = leaving.rows - origins[window_of_branch]
-    steps_of_windows = _slices_between(steps.rows, text_rows + window_firsts, stop_rows)
-    step_rows = steps.rows - origins[np.searchsorted(text_rows + window_firsts, steps.rows, side="right") - 1]
-
-    ids = _ids_of_windows(prepared, wanted)
+    branches = _ranges_between(leaving.rows, window_rows, stop_rows)
+    asked_steps = _ranges_between(steps.rows, window_rows, stop_rows)
+    gather = branches.parts(_rows_in_requests(leaving.rows, window_rows, origins))
+    gather_lists = branches.parts(leaving.lists)
+    if len(steps.rows):
+        gather = _join(gather, asked_steps.parts(_rows_in_requests(steps.rows, window_rows, origins)))
+        gather_lists = _join(gather_lists, asked_steps.parts(steps.lists))
+    words = [NO_WORDS] * len(texts)
+    statistics_rows = words
+    if settings.statistics:
+        first_rows, last_rows = (text_rows + firsts).tolist(), (text_rows + lasts).tolist()
+        words = list(map(partial(_words_that_begin, prepared), texts.tolist(), first_rows, last_rows))
+        shifts = (texts - origins).tolist()
+        statistics_rows = [alignment.first_tokens[own] + shift for own, shift in zip(words, shifts, strict=True)]
+    id_lists = leaving.id_lists + steps.id_lists
     context_tokens = None if prepared.chunk.shares_context else 0
-    requests = []
-    rows_of_windows = zip(text_rows.tolist(), origins.tolist(), reaches_end.tolist(), strict=True)
-    for n, (text_row, origin, is_last) in enumerate(rows_of_windows):
-        text, window, first = wanted[n]
-        words = steps_asked = NO_WORDS
-        if settings.statistics:
-            words = _words_that_begin(prepared, text, text_row + first, text_row + window.last)
-        gather, gather_lists = gather_rows[branches[n]], leaving.lists[branches[n]]
-        if len(steps.rows):
-            steps_asked = steps.numbers[steps_of_windows[n]]
-            gather = np.concatenate([gather, step_rows[steps_of_windows[n]]])
-            gather_lists = np.concatenate([gather_lists, steps.lists[steps_of_windows[n]]])
-        request = Request(
-            ids=ids[n],
-            first=text_row + first - origin,
-            gather=gather,
-            gather_lists=gather_lists,
-            id_lists=id_lists,
-            statistics=settings.statistics,
-            statistics_rows=alignment.first_tokens[words] + text - origin if len(words) else NO_WORDS,
-            context_tokens=context_tokens,
+    requests = [
+        Request(own_ids, first, own_gather, own_lists, id_lists, settings.statistics, own_rows, context_tokens)
+        for own_ids, first, own_gather, own_lists, own_rows in zip(
+            _ids_of_windows(prepared, texts, lows, lasts),
+            (text_rows + firsts - origins).tolist(),
+            gather,
+            gather_lists,
+            statistics_rows,
+            strict=True,
         )
-        requests.append(
-            WindowRequest(
-                text=text,
-                first_row=text_row + first,
-                boundaries=boundaries[n],
-                reaches_end=is_last,
-                branches=leaving.branches[branches[n]],
-                steps=steps_asked,
-                words=words,
-                request=request,
-            )
-        )
-    return requests
+    ]
+    return WindowRequests(
+        requests=requests,
+        texts=texts,
+        first_rows=text_rows + firsts,
+        boundaries=_ranges_between(alignment.boundary_rows, text_rows + firsts, stop_rows),
+        reaches_end=stop_rows - 1 == alignment.token_offsets[texts + 1] + texts,
+        branches=branches,
+        steps=asked_steps,
+        branch_order=leaving.branches,
+        step_order=steps.numbers,
+        words=words,
+    )
 
 
-def _ids_of_windows(prepared: PreparedBatch, windows: Sequence[tuple[int, Window, int]]) -> list[Ints]:
-    """Return what the model sees up to the end of each window of a text, all of it in one array."""
-    parts = [_prefix_parts(prepared, text, window.low, window.last + 1) for text, window, _ in windows]
-    lengths = [len(start) + len(head) + len(ids) for start, head, ids in parts]
-    all_ids = np.concatenate(list(chain.from_iterable(parts)))
-    return [all_ids[part] for part in slices_of(cumulative_offsets(lengths))]
+def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Ints) -> list[Ints]:
+    """Return what :func:`prefix_ids` does after the last row of each of some windows; all are parts of one array."""
+    alignment, start_ids = prepared.alignment, prepared.start_ids
+    head_lengths = prepared.head_lengths[texts]
+    begins = alignment.token_offsets[texts] + np.maximum(0, lows - head_lengths)
+    stops = np.minimum(alignment.token_offsets[texts] + lasts + 1, alignment.token_offsets[texts + 1])
+    parts: list[Ints] = []
+    for text, low, begin, stop in zip(texts.tolist(), lows.tolist(), begins.tolist(), stops.tolist(), strict=True):
+        parts += (start_ids, prepared.head(text)[low:], alignment.ids[begin:stop])
+    all_ids = concat_ints(parts)
+    lengths = len(start_ids) + np.maximum(0, head_lengths - lows) + stops - begins
+    edges = cumulative_offsets(lengths)
+    return Ranges(edges[:-1], edges[1:]).parts(all_ids)
 
 
 class _LeavingBranches:
@@ -229,9 +265,22 @@ class _PlannedSteps:
         self.id_lists = plan.id_lists
 
 
-def _slices_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> list[slice]:
-    """Return the slices of sorted rows that lie from each first row up to each stop."""
-    return list(map(slice, np.searchsorted(sorted_rows, firsts).tolist(), np.searchsorted(sorted_rows, stops).tolist()))
+def _ranges_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> Ranges:
+    """Return which of some sorted rows lie from each first row up to each stop."""
+    return Ranges(np.searchsorted(sorted_rows, firsts), np.searchsorted(sorted_rows, stops))
+
+
+def _rows_in_requests(rows: Ints, window_rows: Ints, origins: Ints) -> Ints:
+    """Return rows of the batch as rows of the requests about their windows, which begin at these rows."""
+    if not len(origins):
+        return rows
+    in_requests: Ints = rows - origins[np.searchsorted(window_rows, rows, side="right") - 1]
+    return in_requests
+
+
+def _join(firsts: Sequence[Ints], seconds: Sequence[Ints]) -> list[Ints]:
+    """Return each array with another one behind it."""
+    return [np.concatenate(pair) for pair in zip(firsts, seconds, strict=True)]
 
 
 def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_row: int) -> Ints:
@@ -262,45 +311,46 @@ def ask_along_texts(
     model: LanguageModel,
     atoms: Atoms,
     prepared: PreparedBatch,
-    requests: Sequence[WindowRequest] | None = None,
+    asked: WindowRequests | None = None,
     states: PrefixStates | None = None,
     text_done: Callable[[int], None] | None = None,
-) -> Iterator[list[Answer]]:
+) -> Iterator[Answers]:
     """Yield the model's answers along the observed texts, some thousand rows at a time.
 
     Parameters
     ----------
     model, atoms
         The model, and the partition of its vocabulary.
-    prepared, requests
+    prepared, asked
         The batch, and what :func:`window_requests` makes of it, if that was done before.
     states
         Where the contexts that texts share are kept, so that they are run once.
     text_done
         Called with the number of texts done so far, whenever one more is.
     """
-    if requests is None:
-        requests = window_requests(prepared)
-    texts = [window.text for window in requests]
-    windows_left: list[int] = np.bincount(texts, minlength=prepared.alignment.n_texts).tolist()
+    if asked is None:
+        asked = window_requests(prepared)
+    texts: list[int] = asked.texts.tolist()
+    windows_left: list[int] = np.bincount(asked.texts, minlength=prepared.alignment.n_texts).tolist()
     n_done = windows_left.count(0)
-    scored = _scored([window.request for window in requests], model, atoms, prepared.chunk, states)
-    answers: list[Answer] = []
+    windows: list[int] = []
+    answers: list[Scores] = []
     n_rows = 0
-    for n, scores in scored:
-        window = requests[n]
-        answers.append(Answer(window, scores))
+    for window, scores in _scored(asked.requests, model, atoms, prepared.chunk, states):
+        windows.append(window)
+        answers.append(scores)
         n_rows += len(scores.mass)
-        windows_left[window.text] -= 1
-        if not windows_left[window.text]:
+        text = texts[window]
+        windows_left[text] -= 1
+        if not windows_left[text]:
             n_done += 1
             if text_done is not None:
                 text_done(n_done)
         if n_rows >= ROWS_AT_ONCE:
-            yield answers
-            answers, n_rows = [], 0
+            yield Answers(asked, np.array(windows), answers)
+            windows, answers, n_rows = [], [], 0
     if answers:
-        yield answers
+        yield Answers(asked, np.array(windows), answers)
 
 
 def _scored(
