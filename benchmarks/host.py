@@ -18,6 +18,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import numpy as np
 import record
 
+from wordprob.core.characters import is_cut_off
 from wordprob.models.protocol import Scores
 from wordprob.models.registry import open_tokenizer
 from wordprob.scoring.scorer import Scorer
@@ -38,19 +39,26 @@ class ConstantModel:
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocabulary.size
+        self.cuts_off = [ends_within_character(piece) for piece in tokenizer.vocabulary.token_bytes]
 
     def score(self, requests, atoms):
         longest = max(len(r.ids) for r in requests)
         mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)))
         mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
         target = np.full(longest, -3.0)
-        gathered = np.full(max(len(r.gather) for r in requests), -9.0)
+        id_lists = requests[0].id_lists
+        cuts_off = np.array([len(ids) == 1 and self.cuts_off[ids[0]] for ids in id_lists], dtype=bool)
+        gathered = np.where(cuts_off, LOG_MASS_OF_CUT_OFF_CHARACTERS, -9.0)
         for n, request in enumerate(requests):
             count = len(request.ids) - request.first
-            yield n, Scores(target[: count - 1], mass[:count], gathered[: len(request.gather)])
+            yield n, Scores(target[: count - 1], mass[:count], gathered[request.gather_lists])
 
     def open(self, requests, atoms, states=None):
         return self.score(requests, atoms)
+
+
+def ends_within_character(piece):
+    return any(is_cut_off(piece[-back:]) for back in (1, 2, 3))
 
 
 def measure(source, texts, words, readers, repeats=5):

@@ -11,6 +11,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
+from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.collect import CollectedScores, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
@@ -75,13 +76,35 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
         for ids in (tail.ids, tail.last_ids):
             if ids not in arrays:
                 arrays[ids] = np.array(ids, dtype=np.int64)
+    prefixes = _Prefixes(prepared)
     questions = []
     for tail, text, row in zip(tails, texts.tolist(), rows_in_text.tolist(), strict=True):
-        prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room=len(tail.ids))
+        prefix = prefixes.before(text, row, room=len(tail.ids))
         ids = np.concatenate([prefix, arrays[tail.ids]])
         lists = (arrays[tail.last_ids],) if tail.last_ids else ()
         questions.append(Question(ids, len(prefix), len(prefix), lists))
     return questions
+
+
+class _Prefixes:
+    """What the model sees before rows of texts: :func:`prefix_ids`, for many rows of the same windows."""
+
+    def __init__(self, prepared: PreparedBatch) -> None:
+        self._prepared = prepared
+        self._most = prepared.settings.max_text_tokens
+        self._n_start = len(prepared.settings.start_ids)
+        self._windows: dict[tuple[int, Window], Ints] = {}
+
+    def before(self, text: int, row: int, room: int) -> Ints:
+        """Return what comes before a row of a text, with room for further tokens in the model's context."""
+        window = window_of(self._prepared, text, row)
+        ids = self._windows.get((text, window))
+        if ids is None:
+            ids = self._windows[text, window] = prefix_ids(self._prepared, text, window, window.last)
+        length = len(ids) - (window.last - row)
+        if self._most is not None and length - self._n_start + room > self._most:
+            return prefix_ids(self._prepared, text, window, row, room)
+        return ids[:length]
 
 
 def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], replies: dict[int, Reply]) -> TailScores:

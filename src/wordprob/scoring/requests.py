@@ -1,8 +1,6 @@
-"""What the model is asked about a prepared batch, and the asking itself.
+"""What the model is asked about a prepared batch along the observed texts, once for each window of each text.
 
-There are two kinds of requests. One goes along the observed texts, once for each window of each text. The other goes
-beyond them: after the model's answers, spellings that leave a text and go on for more than one token are followed, and
-characters that are cut off are read on (:mod:`wordprob.scoring.cut_off_characters`).
+What goes beyond the texts is asked after that: :mod:`wordprob.scoring.beyond_texts`.
 """
 
 from __future__ import annotations
