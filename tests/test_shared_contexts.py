@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import wordprob
 from conftest import TOKENIZERS
 from tiny_models import build
+from wordprob.options import ScoringOptions
 from wordprob.scoring import shared_contexts
+from wordprob.scoring.continuations import continuations_of
+from wordprob.scoring.requests import prefix_ids, window_requests
 from wordprob.scoring.shared_contexts import encode_sharing, heads_of
+from wordprob.scoring.word_choice import choose_words_of_continuations
 
 SENTENCE = "It was in the evening that she came home, and nobody had seen her since the day before; a naïve “guess”."
 CONTEXT = f"{' '.join([SENTENCE] * 7)} In the garden of the old house"
@@ -68,6 +74,21 @@ def test_a_context_is_tokenized_once(scorer, monkeypatch):
     monkeypatch.setattr(type(tokenizer), "encode", counting)
     scorer.score_continuations(CONTEXT, candidates)
     assert n_characters < 0.3 * len(candidates) * len(CONTEXT)
+
+
+@pytest.mark.parametrize("max_text_tokens", [None, 90])
+def test_requests_have_the_ids_before_the_end_of_their_window(scorer, max_text_tokens):
+    choice = choose_words_of_continuations("whitespace", "rule", [], [])
+    texts = continuations_of(CONTEXT, [*AFTER, " ".join(AFTER)], None, " ", crossed=False)
+    settings = replace(scorer.settings(ScoringOptions()), max_text_tokens=max_text_tokens)
+    (chunk,) = texts.chunks(choice, scorer.model.tokenizer, settings)
+    prepared = scorer.preparer(choice.definition).prepare(chunk, settings)
+    asked = window_requests(prepared)
+    windows = [(text, window) for text, of_text in enumerate(prepared.windows) for window in of_text]
+    expected = [prefix_ids(prepared, text, window, window.last + 1).tolist() for text, window in windows]
+    found = [request.ids.tolist() for request in asked.requests]
+    assert found == [ids for ids in expected if ids in found]
+    assert set(asked.texts.tolist()) == set(range(len(AFTER) + 1))
 
 
 def test_a_text_that_may_not_fit_keeps_its_head(scorer):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordprob.core.arrays import cumulative_offsets
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.layout import Layout
@@ -61,9 +62,11 @@ def add_up(words: pd.DataFrame, texts: list[str], regions: list[list[int]]) -> p
     table["word"] = [texts[text][start:end] for text, start, end in spans]
     table["end"] = ends
     table["after"] = words["after"].to_numpy()[last_words]
-    for name in ("n_tokens", "surprisal", *summed_columns(words.columns)):
-        values = words[name].to_numpy()
-        table[name] = [values[rows].sum() for rows in regions]
+    if regions:
+        all_rows = np.concatenate(regions)
+        offsets = cumulative_offsets(map(len, regions))[:-1]
+        for name in ("n_tokens", "surprisal", *summed_columns(words.columns)):
+            table[name] = np.add.reduceat(words[name].to_numpy()[all_rows], offsets)
     table["note"] = _notes(words, regions)
     table.insert(list(table.columns).index("word") + 1, "n_words", [len(rows) for rows in regions])
     return table
