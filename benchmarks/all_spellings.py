@@ -1,6 +1,7 @@
 """What counting every spelling costs, compared with plain scoring of the same texts in the same process.
 
-    python benchmarks/all_spellings.py TEXTS [results.csv] [--model NAME] [--tolerance 0.01]
+    python benchmarks/all_spellings.py TEXTS [results.csv] [--model NAME] [--device cuda] [--dtype bfloat16]
+                                       [--tolerance 0.01]
 
 TEXTS has one text on each line. Reported are the ratio of the times, how many prefixes were opened for a word, and the
 share of words whose interval is as narrow as it was asked for.
@@ -29,11 +30,13 @@ def main():
     parser.add_argument("texts")
     parser.add_argument("results", nargs="?")
     parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
     parser.add_argument("--tolerance", type=float, default=0.01)
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
     texts = record.texts_in(arguments.texts)
-    scorer = wordprob.load(arguments.model)
+    scorer = wordprob.load(arguments.model, device=arguments.device, dtype=arguments.dtype)
     options = {"spellings": "all", "tolerance": arguments.tolerance, "extras": ["prefixes_opened"]}
     scorer.score(texts[:3], **options)
     plain_times, all_times = [], []
@@ -46,6 +49,8 @@ def main():
     row = {
         "texts": Path(arguments.texts).name,
         "model": arguments.model,
+        "device": arguments.device,
+        "dtype": arguments.dtype,
         "words": len(words),
         "tolerance_bits": arguments.tolerance,
         "plain_s": round(min(plain_times), 3),

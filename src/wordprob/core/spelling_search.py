@@ -203,8 +203,7 @@ class SpellingSearch:
         # What prefixes that wait come from: prefixes, and what may come after each of them.
         self._sources: list[Prefix] = []
         self._steps_of_sources: list[Steps | None] = []
-        self._left = np.zeros(len(words))
-        """What was not opened of the words that are done."""
+        self._left = np.zeros(len(words))  # what was not opened of the words that are done
 
     # --- prefixes ---
 
@@ -234,17 +233,20 @@ class SpellingSearch:
 
     # --- what the model says ---
 
-    def wait_for(self, prefix: Prefix, log_prob: float) -> None:
-        """Take up a prefix that is to be opened, or count it at once if nothing is open about it."""
-        searches, log_probs = np.array([prefix.search]), np.array([log_prob])
+    def wait_for(self, prefixes: Sequence[Prefix], log_probs: Floats) -> None:
+        """Take up prefixes that are to be opened, or count those at once about which nothing is open."""
+        searches = np.array([prefix.search for prefix in prefixes], dtype=np.int64)
         masses = self._scaled(searches, log_probs)
-        word = self.words[prefix.search]
-        if word.ending.labels is None and prefix.position == len(word.target):
-            self.found[prefix.search] += masses[0]
-            self._keep(prefix, float(masses[0]))
-        else:
-            sources = self._add_sources([prefix], [None])
-            self._wait(_Waiting(searches, log_probs, masses, sources, np.array([ITSELF])))
+        is_found = np.zeros(len(prefixes), dtype=bool)
+        for n, prefix in enumerate(prefixes):
+            word = self.words[prefix.search]
+            if word.ending.labels is None and prefix.position == len(word.target):
+                is_found[n] = True
+                self._keep(prefix, float(masses[n]))
+        self.found += self._sum(searches[is_found], masses[is_found])
+        sources = self._add_sources(prefixes, [None] * len(prefixes))
+        itself = np.full(len(prefixes), ITSELF)
+        self._wait(_Waiting(searches, log_probs, masses, sources, itself).at(~is_found))
 
     def open_inside(
         self, prefixes: Sequence[Prefix], all_steps: Sequence[Steps], log_probs: Floats, log_masses: Floats
@@ -321,6 +323,7 @@ class SpellingSearch:
         return np.bincount(searches, masses, minlength=len(self.words)).astype(np.float64, copy=False)
 
     def _wait(self, more: _Waiting) -> None:
+        """Take up prefixes that are possible."""
         self._waiting = self._waiting.and_also(more.at(more.log_prob > -np.inf))
 
     def _keep(self, prefix: Prefix, mass: float, reaches_over: bool = False) -> None:

@@ -120,24 +120,27 @@ def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: 
     if not plan.words:
         return search
 
-    # Along the observed path, prefixes get likelier or less likely by one observed token after the other. Those that
-    # leave it before the word begins are relative to the observed tokens up to there.
+    # A prefix on the observed path has the masses of the observed tokens since the path began. One that leaves the text
+    # before the word begins is relative to the observed tokens up to there.
     goes_on = plan.observed_masses >= 0
-    observed = np.where(goes_on, collected.step_masses[plan.observed_masses], 0.0)
-    numbers = np.arange(len(plan.known))
-    on_path = segment_sums(observed, np.array(plan.path_firsts, dtype=np.int64), numbers)
-    known_log_probs = on_path - _observed_log_probs(prepared, collected, plan, plan.known)
-    others = collected.step_masses.copy()
-    others[plan.observed_masses[goes_on]] = -np.inf  # the path goes on with these, and they are known too
-    search.open_inside(plan.known, plan.steps, known_log_probs, others)
+    observed_masses = plan.observed_masses[goes_on]
+    observed = np.zeros(len(plan.known))
+    observed[goes_on] = collected.step_masses[observed_masses]
+    path_firsts = np.array(plan.path_firsts, dtype=np.int64)
+    on_path = segment_sums(observed, path_firsts, np.arange(len(plan.known)))
+    log_probs = on_path - _observed_log_probs(prepared, collected, plan, plan.known)
+    log_masses = collected.step_masses.copy()
+    log_masses[observed_masses] = -np.inf  # these lead to prefixes that are known too, and do not wait
+    search.open_inside(plan.known, plan.steps, log_probs, log_masses)
     if plan.whole:
         prefixes, firsts, stops = zip(*plan.whole, strict=True)
         boundaries = prepared.alignment.boundary_after[[plan.words[prefix.search].word for prefix in prefixes]]
         log_probs = segment_sums(observed, np.array(firsts), np.array(stops))
         search.open_whole(prefixes, log_probs, collected.boundary_masses[boundaries])
-    before = _observed_log_probs(prepared, collected, plan, [prefix for prefix, _ in plan.tails])
-    for (prefix, branch), log_prob in zip(plan.tails, before.tolist(), strict=True):
-        search.wait_for(prefix, float(collected.leaving[branch]) - log_prob)
+    if plan.tails:
+        tails, branches = zip(*plan.tails, strict=True)
+        observed_before = _observed_log_probs(prepared, collected, plan, tails)
+        search.wait_for(tails, collected.leaving[list(branches)] - observed_before)
     return search
 
 
