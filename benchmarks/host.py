@@ -43,7 +43,7 @@ class ConstantModel:
 
     def score(self, requests, atoms):
         longest = max(len(r.ids) for r in requests)
-        mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)))
+        mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)), dtype=np.float32)
         mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
         target = np.full(longest, -3.0)
         id_lists = requests[0].id_lists

@@ -80,9 +80,9 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
     questions = []
     for tail, text, row in zip(tails, texts.tolist(), rows_in_text.tolist(), strict=True):
         prefix = prefixes.before(text, row, room=len(tail.ids))
-        ids = np.concatenate([prefix, arrays[tail.ids]])
-        lists = (arrays[tail.last_ids],) if tail.last_ids else ()
-        questions.append(Question(ids, len(prefix), len(prefix), lists))
+        seen = np.concatenate([prefix, arrays[tail.ids]])
+        lists = [arrays[tail.last_ids]] if tail.last_ids else []
+        questions.append(Question(seen, len(prefix), len(prefix), lists))
     return questions
 
 

@@ -14,8 +14,8 @@ from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answers, TailScores
 
-SMALLEST_MASS = 1e-250
-"""Sums below this are computed again from the logarithms: some of their terms may be too small for a number."""
+SMALLEST_MASS = 1e-30
+"""Sums below this are computed again from the logarithms: in single precision, terms below 1e-38 are lost."""
 
 
 class EndingMass(NamedTuple):
@@ -40,16 +40,17 @@ def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingM
     Parameters
     ----------
     log_masses
-        ``[N, K]``: the log-mass of every atom at each place.
+        ``[N, K]``: the log-mass of every atom at each place. They are added up in the precision that they come in.
     members, perhaps
         ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
     """
-    total, ambiguous, usual = (np.exp(log_masses) @ np.stack([members, perhaps, members * perhaps], axis=1)).T
+    weights = np.stack([members, perhaps, members * perhaps], axis=1).astype(log_masses.dtype)
+    total, ambiguous, usual = (np.exp(log_masses) @ weights).astype(np.float64).T
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
     tiny = total < SMALLEST_MASS
     if tiny.any():
-        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, members > 0])
+        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, members > 0].astype(np.float64))
     return EndingMass(log_mass, ambiguous, usual)
 
 
@@ -145,7 +146,7 @@ class CollectedScores:
         self.token_log_probs[tokens] = np.concatenate(targets)
 
         masses = [answer.mass for answer in scores]
-        log_mass = np.concatenate(masses, dtype=np.float64)
+        log_mass = np.concatenate(masses)
         mass_offsets = cumulative_offsets(map(len, masses))
         boundaries = asked.boundaries.numbers(windows)
         shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
@@ -159,7 +160,7 @@ class CollectedScores:
             self.boundaries[here], self.ambiguous[here], self.usual[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
-        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end])
+        self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
 
     def _add_gathered(self, answers: Answers) -> None:
         """Take log p of leaving the texts, and what searches need along them: of each window, the one and the other."""
