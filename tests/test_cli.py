@@ -382,8 +382,8 @@ def test_candidates_have_the_columns_and_values_of_whole_texts(wordprob):
         "surprisal_naive",
         "before",
         "after",
-        "entropy",
-        "rank",
+        "token_entropy",
+        "token_rank",
     ]
     pd.testing.assert_frame_equal(frame[columns], whole[columns], atol=1e-12)
 
@@ -432,7 +432,7 @@ def test_options_left_out_have_no_flag_and_keep_their_default():
 
 
 def test_further_columns_have_a_flag_each():
-    assert invoke_command(scoring_options(), "--rank", "--entropy")["scoring"].extras == ("entropy", "rank")
+    assert invoke_command(scoring_options(), "--rank", "--entropy")["scoring"].extras == ("token_entropy", "token_rank")
 
 
 def test_several_models_share_how_they_are_opened():

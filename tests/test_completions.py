@@ -130,7 +130,7 @@ def test_what_needs_whole_distributions_is_refused():
     with serving() as server:
         scorer = load(server)
         with pytest.raises(UnsupportedError, match="lists only the most probable tokens, so the entropy"):
-            scorer.score("the mark", extras=["entropy"])
+            scorer.score("the mark", extras=["token_entropy"])
         with pytest.raises(UnsupportedError, match="all spellings"):
             scorer.score("the mark", spellings="all")
         with pytest.raises(UnsupportedError, match="whole distributions"):

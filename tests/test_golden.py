@@ -48,7 +48,16 @@ TEXTS = [
     )
     * 2,
 ]
-SUMMED = ("n_tokens", "context_tokens", "surprisal", "surprisal_naive", "before", "after", "entropy", "rank")
+SUMMED = (
+    "n_tokens",
+    "context_tokens",
+    "surprisal",
+    "surprisal_naive",
+    "before",
+    "after",
+    "token_entropy",
+    "token_rank",
+)
 
 
 def summary(table):
@@ -63,13 +72,13 @@ def summary(table):
 
 def exact_case(family, definition):
     scorer = wordprob.load(f"exact:{family}")
-    table = scorer.score(sorted(scorer.model.texts)[:400], definition, extras=("entropy", "rank"))
+    table = scorer.score(sorted(scorer.model.texts)[:400], definition, extras=("token_entropy", "token_rank"))
     return summary(table).sum(numeric_only=True).to_frame().T
 
 
 def tokenizer_case(tokenizer, definition):
     model = RandomLM(tokenizer, max_tokens=64, further_ids=3)
-    return summary(wordprob.Scorer(model).score(TEXTS, definition, extras=("entropy", "rank")))
+    return summary(wordprob.Scorer(model).score(TEXTS, definition, extras=("token_entropy", "token_rank")))
 
 
 def expected(case):

@@ -159,7 +159,7 @@ def test_regions_of_a_table_are_added_up(tokenizer):
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_context": 5}, {"spellings": "all"}, {"extras": ["entropy"]}, {"estimators": ["naive"]}]
+    "options", [{"max_context": 5}, {"spellings": "all"}, {"extras": ["token_entropy"]}, {"estimators": ["naive"]}]
 )
 def test_what_only_causal_models_have_is_refused(tokenizer, options):
     with pytest.raises(UnsupportedError, match="is a masked model, for which `.*` has no meaning"):

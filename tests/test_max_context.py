@@ -64,9 +64,9 @@ def test_tokens_are_counted_and_contexts_begin_with_a_word(scorer, limit):
 
 
 def test_a_limit_that_no_text_reaches_changes_nothing(scorer):
-    free = scorer.score(TEXTS, extras=["entropy", "rank"])
+    free = scorer.score(TEXTS, extras=["token_entropy", "token_rank"])
     for limit in (1000, "1000words"):
-        limited = scorer.score(TEXTS, extras=["entropy", "rank"], max_context=limit)
+        limited = scorer.score(TEXTS, extras=["token_entropy", "token_rank"], max_context=limit)
         assert limited.to_pandas().equals(free.to_pandas())
         assert limited.texts().equals(free.texts())
 

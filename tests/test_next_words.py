@@ -11,8 +11,11 @@ from click.testing import CliRunner
 
 import wordprob
 from wordprob.cli import cli
+from wordprob.core.next_tokens import NextTokens
+from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import END_OF_TEXT
+from wordprob.scoring.next_word_search import NextWordSearch
 
 FAMILIES = ("bow", "bow-marked", "bow-joined", "eow", "eow-unmarked")
 CONTEXTS = ("", "She", "She saw the", "the mark", "She's")
@@ -130,6 +133,44 @@ def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
     )
     together = scorer.next_words(contexts, "punctuation", top=4, max_open=200)
     assert together == [scorer.next_words(context, "punctuation", top=4, max_open=200) for context in contexts]
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+@pytest.mark.parametrize("context", ["in the", "no.", 'a "b', "1,0"])
+@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+def test_own_spellings_of_a_context_are_all_found(load_shared, name, context, definition):
+    """The slow way: go through all tokens that keep the context, and ask of each whole spelling if it is written."""
+    scorer = load_shared(name)
+    rule = define(definition)
+    tokenizer = scorer.model.tokenizer
+    tokens = NextTokens(tokenizer.vocabulary, scorer.model.vocab_size, rule)
+    search = NextWordSearch(tokens, tokenizer, rule, context)
+    (found,) = search.own_covers([context])
+    pieces = tokenizer.vocabulary.token_bytes
+    waiting = [search.root]
+    slow = set()
+    while waiting:
+        ids = waiting.pop()
+        data = b"".join(pieces[token] for token in ids)
+        ahead = search._given[len(data) :]
+        for token in tokens.fitting(ahead):
+            longer = (*ids, token)
+            if len(pieces[token]) < len(ahead):
+                waiting.append(longer)
+            elif (text := search._text(data + pieces[token])) is not None and search._keeps_context(longer, text):
+                slow.add(longer)
+    assert found == slow
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+def test_words_have_the_values_with_which_texts_are_scored(load_shared, definition):
+    scorer = load_shared("fiction-bow")
+    contexts = ["It was in the", "She looked at", "No, said the"]
+    for found in scorer.next_words(contexts, definition, top=20, max_open=300):
+        words = [each.separator + each.word for each in found.words]
+        table = scorer.score_continuations(found.context, words, definition, unit="nats", separator="").to_pandas()
+        scored = table[~table["text_id"].duplicated()]["surprisal"]
+        np.testing.assert_allclose(scored, [-math.log(each.probability) for each in found.words], atol=1e-4)
 
 
 def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_shared):

@@ -184,10 +184,10 @@ def test_a_backend_is_one_file_and_one_line(family, tmp_path, monkeypatch):
     monkeypatch.setitem(BACKENDS, "toy", "")
     register_backend("toy", "toy_backend")
     texts = ["She saw the mark", "the marker.", ""]
-    options = {"words": "punctuation", "unit": "nats", "extras": ["entropy", "rank"]}
+    options = {"words": "punctuation", "unit": "nats", "extras": ["token_entropy", "token_rank"]}
     toy = wordprob.load(f"toy:{family}").score(texts, **options)
     exact = wordprob.load(f"exact:{family}").score(texts, **options)
-    columns = ["surprisal", "surprisal_naive", "before", "after", "entropy", "rank"]
+    columns = ["surprisal", "surprisal_naive", "before", "after", "token_entropy", "token_rank"]
     for column in columns:
         assert np.allclose(toy.to_pandas()[column], exact.to_pandas()[column], atol=1e-12, equal_nan=True), column
     assert toy.metadata["model"] == f"toy:{family}"

@@ -167,15 +167,15 @@ def test_progress_counts_texts(load_shared):
 
 def test_entropy_and_rank_are_those_of_the_next_token():
     scorer = wordprob.load("exact:bow")
-    frame = scorer.score("She saw the mark", unit="nats", extras=["entropy", "rank"]).to_pandas()
+    frame = scorer.score("She saw the mark", unit="nats", extras=["token_entropy", "token_rank"]).to_pandas()
     ids = scorer.model.tokenizer.encode(["She saw the mark"])[0].ids.tolist()
     for n, row in frame.iterrows():
         p = scorer.model.distribution([0, *ids[:n]])
-        assert row["entropy"] == pytest.approx(-sum(x * np.log(x) for x in p if x > 0), abs=1e-12)
-        assert row["rank"] == 1 + sum(p > p[ids[n]])
-    bits = scorer.score("She saw the mark", extras=["entropy"]).to_pandas()
-    assert np.allclose(bits["entropy"] * np.log(2), frame["entropy"])
-    assert "entropy" not in scorer.score("She saw the mark").to_pandas()
+        assert row["token_entropy"] == pytest.approx(-sum(x * np.log(x) for x in p if x > 0), abs=1e-12)
+        assert row["token_rank"] == 1 + sum(p > p[ids[n]])
+    bits = scorer.score("She saw the mark", extras=["token_entropy"]).to_pandas()
+    assert np.allclose(bits["token_entropy"] * np.log(2), frame["token_entropy"])
+    assert "token_entropy" not in scorer.score("She saw the mark").to_pandas()
     with pytest.raises(OptionError, match="no further column is called 'entropie'. Did you mean"):
         scorer.score("the mark", extras=["entropie"])
 
@@ -183,23 +183,25 @@ def test_entropy_and_rank_are_those_of_the_next_token():
 def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_shared):
     scorer = load_shared("stories15M")
     text = 'Once upon a time there was a little girl. She said, "Oh!"'
-    frame = scorer.score(text, unit="nats", extras=["entropy", "rank"]).to_pandas()
+    frame = scorer.score(text, unit="nats", extras=["token_entropy", "token_rank"]).to_pandas()
     ids = scorer.model.tokenizer.encode([text])[0].ids.tolist()
     log_probs = full_log_probs(scorer.model, [scorer.model.tokenizer.vocabulary.start, *ids])
     firsts = np.cumsum([0, *frame["n_tokens"]])[:-1].tolist()
     for k, first in enumerate(firsts):
         logs = log_probs[first]
-        assert frame["entropy"][k] == pytest.approx(-np.sum(np.exp(logs) * logs), abs=1e-3)
+        assert frame["token_entropy"][k] == pytest.approx(-np.sum(np.exp(logs) * logs), abs=1e-3)
         near = np.sum(np.abs(logs - logs[ids[first]]) < 1e-3)  # which of these comes first is a matter of rounding
-        assert abs(frame["rank"][k] - (1 + np.sum(logs > logs[ids[first]]))) <= near
+        assert abs(frame["token_rank"][k] - (1 + np.sum(logs > logs[ids[first]]))) <= near
 
 
 def test_entropy_is_missing_inside_a_token(load_shared):
-    frame = load_shared("fiction-bow").score('"No." And', "punctuation", extras=["entropy", "rank"]).to_pandas()
+    frame = (
+        load_shared("fiction-bow").score('"No." And', "punctuation", extras=["token_entropy", "token_rank"]).to_pandas()
+    )
     inside = frame["note"].str.contains("begins inside a token")
     assert inside.any()
-    assert (frame["entropy"].isna() == inside).all()
-    assert (frame["rank"].isna() == inside).all()
+    assert (frame["token_entropy"].isna() == inside).all()
+    assert (frame["token_rank"].isna() == inside).all()
 
 
 # --- reasons ---------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from wordprob.scoring.scorer import score_chunk
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
 FAMILIES = ("bow-joined", "eow-unmarked")
-OPTIONS = {"words": "punctuation", "unit": "nats", "extras": ("entropy", "rank")}
+OPTIONS = {"words": "punctuation", "unit": "nats", "extras": ("token_entropy", "token_rank")}
 ALL_SPELLINGS = {"words": "punctuation", "unit": "nats", "extras": ("prefixes_opened",), "spellings": "all"}
 
 
@@ -83,7 +83,7 @@ def test_the_server_takes_the_same_path(start_server):
         rows = pd.DataFrame(json.load(answer)["words"])
     expected = one_step_after_another(wordprob.load("exact:bow"), TEXTS).to_pandas()
     assert rows.columns.tolist() == expected.columns.tolist()
-    for column in ("surprisal", "before", "after", "entropy", "rank"):
+    for column in ("surprisal", "before", "after", "token_entropy", "token_rank"):
         finite = expected[column].replace([np.inf, -np.inf], np.nan)  # JSON has no infinity
         assert np.array_equal(rows[column].astype(float), finite, equal_nan=True), column
 
@@ -95,7 +95,17 @@ def test_continuations_take_the_same_path(readers):
     table = scorer.score_continuations("She saw the", rests, **OPTIONS, readers=readers)
     whole = one_step_after_another(scorer, [f"She saw the {rest}" for rest in rests]).to_pandas()
     after_context = whole[whole["start"] > len("She saw the")].reset_index(drop=True)
-    columns = ["word", "n_tokens", "surprisal", "surprisal_naive", "before", "after", "entropy", "rank", "note"]
+    columns = [
+        "word",
+        "n_tokens",
+        "surprisal",
+        "surprisal_naive",
+        "before",
+        "after",
+        "token_entropy",
+        "token_rank",
+        "note",
+    ]
     pd.testing.assert_frame_equal(table.to_pandas()[columns], after_context[columns])
 
 
@@ -122,9 +132,9 @@ def test_sections_of_a_long_text_take_the_same_path(readers, monkeypatch, tokeni
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation", r"regex:\w+|[^\w\s]"])
 def test_texts_together_give_what_each_gives_alone(family, definition, monkeypatch):
     scorer = wordprob.load(f"exact:{family}")
-    together = scorer.score(TEXTS, definition, extras=["entropy", "rank"])
+    together = scorer.score(TEXTS, definition, extras=["token_entropy", "token_rank"])
     monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 1)
-    alone = scorer.score(TEXTS, definition, extras=["entropy", "rank"])
+    alone = scorer.score(TEXTS, definition, extras=["token_entropy", "token_rank"])
     assert_same(together, alone, rtol=1e-12)
 
 

@@ -101,7 +101,9 @@ def test_requests_that_share_rows_get_the_answers_they_get_alone(seed):
 
 
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
-@pytest.mark.parametrize("options", [{}, {"words": "punctuation", "extras": ["entropy", "rank"]}, {"spellings": "all"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"words": "punctuation", "extras": ["token_entropy", "token_rank"]}, {"spellings": "all"}]
+)
 def test_values_are_those_of_texts_alone(load_shared, name, options):
     scorer = load_shared(name)
     together = scorer.score(TEXTS, **options).to_pandas()

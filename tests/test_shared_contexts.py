@@ -42,7 +42,9 @@ def whole_contexts(monkeypatch):
     monkeypatch.setattr(shared_contexts, "_last_cut", lambda text, end, tokenizer: None)
 
 
-@pytest.mark.parametrize("options", [{}, {"words": "punctuation", "extras": ["entropy", "rank"]}, {"spellings": "all"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"words": "punctuation", "extras": ["token_entropy", "token_rank"]}, {"spellings": "all"}]
+)
 def test_no_value_depends_on_the_head_of_a_context(scorer, monkeypatch, options):
     with_head = scorer.score_continuations(CONTEXT, AFTER, **options)
     assert all(len(head.ids) > 50 for head in heads(scorer)[: len(AFTER)])

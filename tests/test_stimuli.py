@@ -345,14 +345,14 @@ def test_progress_counts_over_all_models():
 
 
 def test_further_columns_of_words_are_added():
-    truth = SCORER.score(["She saw", "the marker"], extras=["entropy"]).to_pandas()["entropy"].tolist()
-    assert score_table(TABLE, SCORER, extras=["entropy"]).to_pandas()["entropy"].tolist() == truth
-    wide = score_table(TABLE, ["exact:eow", SCORER], shape="wide", extras=["entropy"]).to_pandas()
-    assert wide["entropy_exact_bow"].tolist() == truth
-    with pytest.raises(InputError, match="called entropy already"):
-        score_table(TABLE.assign(entropy=1), SCORER, extras=["entropy"])
+    truth = SCORER.score(["She saw", "the marker"], extras=["token_entropy"]).to_pandas()["token_entropy"].tolist()
+    assert score_table(TABLE, SCORER, extras=["token_entropy"]).to_pandas()["token_entropy"].tolist() == truth
+    wide = score_table(TABLE, ["exact:eow", SCORER], shape="wide", extras=["token_entropy"]).to_pandas()
+    assert wide["token_entropy_exact_bow"].tolist() == truth
+    with pytest.raises(InputError, match="called token_entropy already"):
+        score_table(TABLE.assign(token_entropy=1), SCORER, extras=["token_entropy"])
     with pytest.raises(OptionError, match="a text on each row; use `per_word`"):
-        score_table(pd.DataFrame({"text": ["She saw"]}), SCORER, extras=["entropy"])
+        score_table(pd.DataFrame({"text": ["She saw"]}), SCORER, extras=["token_entropy"])
 
 
 def test_columns_of_later_models_are_checked_too(monkeypatch):
@@ -371,9 +371,9 @@ def test_columns_of_later_models_are_checked_too(monkeypatch):
 
 def test_options_objects_do_what_keywords_do():
     stimuli = read_stimuli(TABLE)
-    options = ScoringOptions(unit="nats", extras=("rank",))
+    options = ScoringOptions(unit="nats", extras=("token_rank",))
     by_options = stimuli.score(ModelOptions("exact:bow"), options=options)
-    by_keywords = stimuli.score("exact:bow", unit="nats", extras=["rank"])
+    by_keywords = stimuli.score("exact:bow", unit="nats", extras=["token_rank"])
     pd.testing.assert_frame_equal(by_options.to_pandas(), by_keywords.to_pandas())
     assert by_options.metadata == by_keywords.metadata
     assert stimuli.score(SCORER, options=options, unit="bits").unit == "bits", "a keyword overrides an option"

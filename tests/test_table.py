@@ -227,7 +227,9 @@ def test_words_go_into_a_workbook(table, tmp_path):
 
 
 def test_a_missing_further_column_is_a_missing_number_when_read(tmp_path):
-    scored = wordprob.load("exact:bow").score("the marker", words=["the", "mark", "er"], extras=["rank", "entropy"])
+    scored = wordprob.load("exact:bow").score(
+        "the marker", words=["the", "mark", "er"], extras=["token_rank", "token_entropy"]
+    )
     again = WordTable.read(scored.write(tmp_path / "x.csv"))
     pd.testing.assert_frame_equal(again.to_pandas(), scored.to_pandas(), check_dtype=False)
 
@@ -253,13 +255,15 @@ def doubled_entropy():
 def test_a_registered_column_is_scored(doubled_entropy, tmp_path):
     assert EXTRAS["doubled_entropy"] == "twice the entropy"
     scorer = wordprob.load("exact:bow")
-    scored = scorer.score(["She saw the mark", "the"], extras=["rank", "doubled_entropy", "entropy"], unit="nats")
+    scored = scorer.score(
+        ["She saw the mark", "the"], extras=["token_rank", "doubled_entropy", "token_entropy"], unit="nats"
+    )
     frame = scored.to_pandas()
-    assert list(frame.columns) == [*list(COLUMNS)[:-1], "rank", "doubled_entropy", "entropy", "note"]
-    assert frame["doubled_entropy"].tolist() == (2 * frame["entropy"]).tolist()
+    assert list(frame.columns) == [*list(COLUMNS)[:-1], "token_rank", "doubled_entropy", "token_entropy", "note"]
+    assert frame["doubled_entropy"].tolist() == (2 * frame["token_entropy"]).tolist()
     in_bits = scorer.score(["She saw the mark", "the"], extras=["doubled_entropy"]).to_pandas()
     assert np.allclose(in_bits["doubled_entropy"] * math.log(2), frame["doubled_entropy"])
-    assert "rank" not in in_bits.columns
+    assert "token_rank" not in in_bits.columns
     again = WordTable.read(scored.write(tmp_path / "scored.parquet"))
     assert again.to_pandas()["doubled_entropy"].tolist() == frame["doubled_entropy"].tolist()
 
@@ -287,11 +291,25 @@ main()
     assert [row[rows[0].index("bytes")] for row in rows[1:]] == ["3", "6"]
 
 
+def test_former_names_of_columns(tmp_path):
+    scorer = wordprob.load("exact:bow")
+    scored = scorer.score("She saw the mark", extras=["entropy", "rank", "token_rank"])
+    frame = scored.to_pandas()
+    assert list(frame.columns) == [*list(COLUMNS)[:-1], "token_entropy", "token_rank", "note"]
+    assert frame.equals(scorer.score("She saw the mark", extras=["token_entropy", "token_rank"]).to_pandas())
+    former = frame.rename(columns={"token_entropy": "entropy", "token_rank": "rank"})
+    former.loc[1, ["entropy", "rank"]] = None
+    former.to_csv(tmp_path / "former.csv", index=False)
+    again = wordprob.WordTable.read(tmp_path / "former.csv").to_pandas()
+    assert str(again["rank"].dtype) == "Int64"
+    assert again["entropy"].isna().tolist() == again["rank"].isna().tolist() == [False, True, False, False]
+
+
 def test_names_of_columns_are_distinct(doubled_entropy):
-    for name in ("surprisal", "rank", "doubled_entropy"):
+    for name in ("surprisal", "token_rank", "doubled_entropy"):
         with pytest.raises(OptionError, match=f"a column called '{name}' already"):
             register_column(Column(name, "", lambda batch: batch.starts))
-    with pytest.raises(OptionError, match="no further column is called 'entropie'. Did you mean entropy"):
+    with pytest.raises(OptionError, match="called 'entropie'. Did you mean word_entropy or token_entropy"):
         wordprob.load("exact:bow").score("the mark", extras=["entropie"])
 
 
@@ -318,8 +336,8 @@ def test_further_estimates_have_columns():
         statistics={"rank": numbers},
         estimates={"other": math.log(2) * numbers},
     )
-    frame = WordTable.build([batch], {}, "bits", ["rank"]).to_pandas()
-    assert list(frame.columns) == [*list(COLUMNS)[:-1], "surprisal_other", "rank", "note"]
+    frame = WordTable.build([batch], {}, "bits", ["token_rank"]).to_pandas()
+    assert list(frame.columns) == [*list(COLUMNS)[:-1], "surprisal_other", "token_rank", "note"]
     assert frame["surprisal_other"].tolist() == [0, 1, 2]
     assert frame["text_id"].tolist() == [0, 0, "b"]
     assert frame["word"].tolist() == ["the", "mark", "saw"]
@@ -329,13 +347,13 @@ def test_further_estimates_have_columns():
 
 def test_ranks_are_whole_numbers_also_where_one_is_missing(tmp_path):
     scorer = wordprob.load("exact:bow")
-    table = scorer.score(["She saw", "mark er"], words=[["She", "saw"], ["mark", "er"]], extras=["rank"])
-    assert str(table.to_pandas()["rank"].dtype) == "Int64"
+    table = scorer.score(["She saw", "mark er"], words=[["She", "saw"], ["mark", "er"]], extras=["token_rank"])
+    assert str(table.to_pandas()["token_rank"].dtype) == "Int64"
     assert "1.0" not in [line.split("\t")[-2] for line in table.to_text("tsv").splitlines()]
     missing = table.to_pandas()
-    missing.loc[1, "rank"] = None
+    missing.loc[1, "token_rank"] = None
     text = wordprob.WordTable(missing, table.texts(), table.metadata).to_text("tsv")
-    assert [line.split("\t")[-2] for line in text.splitlines()][:3] == ["rank", "1", ""]
+    assert [line.split("\t")[-2] for line in text.splitlines()][:3] == ["token_rank", "1", ""]
     for ending in ("parquet", "csv", "jsonl"):
         path = table.write(tmp_path / f"x.{ending}")
-        assert wordprob.WordTable.read(path).to_pandas()["rank"].tolist()[:2] == [1, 1]
+        assert wordprob.WordTable.read(path).to_pandas()["token_rank"].tolist()[:2] == [1, 1]

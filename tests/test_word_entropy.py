@@ -209,7 +209,7 @@ def test_ranks_of_the_exact_models(family):
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-EXTRAS = ["entropy", "word_entropy", "word_entropy_2", "word_rank"]
+EXTRAS = ["token_entropy", "word_entropy", "word_entropy_2", "word_rank"]
 
 
 def test_columns_units_and_files(tmp_path):
@@ -295,10 +295,10 @@ def test_the_command(tmp_path):
     result = CliRunner().invoke(cli, [*arguments, *flags])
     assert result.exit_code == 0, result.output
     header = result.stdout.splitlines()[0].split(",")
-    assert {"entropy", "word_entropy", "word_entropy_0.5", "word_entropy_2_high", "word_rank_low"} <= set(header)
-    assert "rank" not in header
+    assert {"token_entropy", "word_entropy", "word_entropy_0.5", "word_entropy_2_high", "word_rank_low"} <= set(header)
+    assert "token_rank" not in header
     bare = CliRunner().invoke(cli, [*arguments, "--entropy", "--rank"])
-    assert {"entropy", "rank"} <= set(bare.stdout.splitlines()[0].split(","))
+    assert {"token_entropy", "token_rank"} <= set(bare.stdout.splitlines()[0].split(","))
     (tmp_path / "texts.txt").write_text("She saw\n", encoding="utf-8")
     wrong = CliRunner().invoke(cli, ["score", "--entropy", str(tmp_path / "texts.txt"), "--model", "exact:bow"])
     assert wrong.exit_code == 2

@@ -42,12 +42,13 @@ def corpus(tmp_path):
 def test_the_command_has_a_flag_for_every_option():
     flags = {name for parameter in run_command.params for name in parameter.opts}
     names = {*ModelOptions.names(), *ScoringOptions.names(), *Execution.names(), *EXTRAS} - {"extras", "estimators"}
+    names = {name.removeprefix("token_") for name in names}  # --entropy token
     assert {f"--{name.replace('_', '-')}" for name in names} <= flags
 
 
 def test_settings_are_flat_and_complete():
-    values = RunSettings.from_dict({"model": "exact:bow", "extras": ("rank",)}).to_dict()
-    assert values["extras"] == ["rank"]
+    values = RunSettings.from_dict({"model": "exact:bow", "extras": ("token_rank",)}).to_dict()
+    assert values["extras"] == ["token_rank"]
     assert {*ModelOptions.names(), *ScoringOptions.names()} - set(values) == {"readers"}
     assert RunSettings.from_dict(json.loads(json.dumps(values))).to_dict() == values
 
@@ -56,24 +57,26 @@ def test_settings_are_flat_and_complete():
 
 
 def test_entropy_and_rank_reach_shards_and_merged_tables(corpus, tmp_path):
-    runs.run(corpus, tmp_path / "out", **TOY, extras=["entropy", "rank"], unit="nats")
+    runs.run(corpus, tmp_path / "out", **TOY, extras=["token_entropy", "token_rank"], unit="nats")
     texts = {f"corpus.txt:{n}": line for n, line in enumerate(corpus.read_text().splitlines(), start=1) if line}
     table = wordprob.load("exact:bow").score(
-        list(texts.values()), ids=list(texts), unit="nats", extras=["entropy", "rank"]
+        list(texts.values()), ids=list(texts), unit="nats", extras=["token_entropy", "token_rank"]
     )
     words = read_shards(tmp_path / "out")
     pd.testing.assert_frame_equal(words, table.to_pandas(), check_dtype=False, rtol=1e-12)
     merged = wordprob.WordTable.read(runs.merge(tmp_path / "out", tmp_path / "all.tsv")).to_pandas()
     assert merged.columns.tolist() == words.columns.tolist()
-    pd.testing.assert_frame_equal(merged[["entropy", "rank"]], words[["entropy", "rank"]], check_dtype=False)
+    pd.testing.assert_frame_equal(
+        merged[["token_entropy", "token_rank"]], words[["token_entropy", "token_rank"]], check_dtype=False
+    )
 
 
 def test_entropy_and_rank_are_flags_of_the_command(corpus, tmp_path):
     arguments = [str(corpus), "-o", str(tmp_path / "out"), "--model", "exact:bow", "--entropy", "--rank"]
     run_command.main(arguments, standalone_mode=False)
-    assert {"entropy", "rank"} <= set(read_shards(tmp_path / "out").columns)
+    assert {"token_entropy", "token_rank"} <= set(read_shards(tmp_path / "out").columns)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["settings"]["extras"] == ["entropy", "rank"]
+    assert manifest["settings"]["extras"] == ["token_entropy", "token_rank"]
 
 
 def test_min_context_reaches_the_scorer(tmp_path, small_model):
@@ -107,7 +110,7 @@ def test_a_list_of_words_is_refused(corpus, tmp_path):
 
 
 def test_an_unknown_column_is_refused(corpus, tmp_path):
-    with pytest.raises(OptionError, match="no further column is called 'entropi'. Did you mean entropy"):
+    with pytest.raises(OptionError, match="called 'entropi'. Did you mean word_entropy or token_entropy"):
         runs.run(corpus, tmp_path / "out", **TOY, extras=["entropi"])
 
 
@@ -154,8 +157,8 @@ def test_an_old_manifest_is_resumed(corpus, run_with_old_manifest, tmp_path):
 
 
 def test_an_old_manifest_counts_as_the_defaults(corpus, run_with_old_manifest):
-    with pytest.raises(InputError, match=r"extras: \[\] before, \['entropy'\] now"):
-        runs.run(corpus, run_with_old_manifest, **TOY, extras=["entropy"])
+    with pytest.raises(InputError, match=r"extras: \[\] before, \['token_entropy'\] now"):
+        runs.run(corpus, run_with_old_manifest, **TOY, extras=["token_entropy"])
 
 
 def test_readers_may_change_between_starts(corpus, tmp_path):

@@ -68,10 +68,10 @@ def test_only_the_last_results_are_kept():
 def test_jobs_that_differ_in_an_option_are_different_jobs():
     with open_queue() as queue:
         plain = queue.submit(ScoringJob("bow", ("the mark",))).future.result()
-        options = ScoringOptions(extras=("entropy",))
+        options = ScoringOptions(extras=("token_entropy",))
         more = queue.submit(ScoringJob("bow", ("the mark",), options=options)).future.result()
-        assert "entropy" not in plain.to_pandas()
-        assert "entropy" in more.to_pandas()
+        assert "token_entropy" not in plain.to_pandas()
+        assert "token_entropy" in more.to_pandas()
 
 
 def test_a_full_queue_refuses_jobs_and_drops_cancelled_ones():
@@ -193,7 +193,7 @@ def test_every_option_reaches_the_model_and_the_scorer(monkeypatch):
         unit="nats",
         min_context=3,
         max_context="9words",
-        extras=("rank",),
+        extras=("token_rank",),
         spellings="all",
         tolerance=0.5,
         max_open=7,
@@ -211,7 +211,7 @@ def test_every_option_reaches_the_model_and_the_scorer(monkeypatch):
                 "unit": "nats",
                 "min_context": 3,
                 "max_context": "9words",
-                "extras": ("rank",),
+                "extras": ("token_rank",),
                 "spellings": "all",
                 "tolerance": 0.5,
                 "max_open": 7,

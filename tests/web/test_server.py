@@ -92,7 +92,7 @@ def test_further_columns_come_back_in_the_rows(server):
     status, answer = score(server, texts="She saw the mark", extras=list(EXTRAS), unit="nats")
     assert status == 200
     table = wordprob.load("exact:bow").score("She saw the mark", extras=list(EXTRAS), unit="nats")
-    answered = pd.DataFrame(answer["words"]).astype({"rank": "Int64", "prefixes_opened": "Int64"})
+    answered = pd.DataFrame(answer["words"]).astype({"token_rank": "Int64", "prefixes_opened": "Int64"})
     pd.testing.assert_frame_equal(answered, table.to_pandas())
     assert set(EXTRAS) <= set(answer["words"][0])
     _, _, text = send(
@@ -167,8 +167,8 @@ def test_what_the_server_offers(server):
         ({"texts": "x", "words": "regex:("}, 422, "not a regular expression"),
         ({"texts": "x", "unit": "bans"}, 422, "unit: Input should be 'bits' or 'nats'"),
         ({"texts": "x", "min_context": 0}, 422, "min_context: Input should be greater than or equal to 1"),
-        ({"texts": "x", "extras": ["entropi"]}, 422, "no further column is called 'entropi'. Did you mean entropy"),
-        ({"texts": "x", "extras": "entropy"}, 422, "extras: "),
+        ({"texts": "x", "extras": ["entropi"]}, 422, "called 'entropi'. Did you mean word_entropy or token_entropy"),
+        ({"texts": "x", "extras": "token_entropy"}, 422, "extras: "),
         ({"texts": []}, 422, "there is no text"),
         ({"texts": " \n"}, 422, "there is no text"),
         ({"texts": ["a", "b"], "ids": ["a"]}, 422, "2 texts but 1 ids"),

@@ -122,7 +122,7 @@ def _take_value(declared: Field[Any], values: dict[str, Any]) -> dict[str, Any]:
 LEVELS = ("token", "word")
 """What an entropy or a rank can be about."""
 WITH_LEVELS = {"entropy": "entropy of the next token or word where the word begins", "rank": "rank of it there"}
-"""Columns that there are for both."""
+"""Flags for columns that there are for both: ``token_entropy`` and ``word_entropy``, and so on."""
 
 
 def _column_flag(name: str, description: str) -> Callable[[Any], Any]:
@@ -167,14 +167,17 @@ def _extras_of(name: str, value: Any, orders: str | None) -> tuple[str, ...]:
     if name == "entropy" and orders is not None and "word" not in value:
         raise click.UsageError("--entropy-order is for --entropy word; specify both.")
     of_words = entropy_names(orders or "1") if name == "entropy" else (RANK,)
-    return ((name,) if "token" in value else ()) + (of_words if "word" in value else ())
+    return ((f"token_{name}",) if "token" in value else ()) + (of_words if "word" in value else ())
 
 
 def _further_columns() -> Mapping[str, str]:
-    """Return the columns that are made on request, and what each holds."""
+    """Return the columns that are made on request, by the name of the flag, and what each holds.
+
+    One flag serves for both levels: ``--entropy token`` for ``token_entropy``, ``--entropy word`` for ``word_entropy``.
+    """
     from wordprob.tables.schema import EXTRAS
 
-    return EXTRAS
+    return {name if (flag := name.removeprefix("token_")) not in WITH_LEVELS else flag: EXTRAS[name] for name in EXTRAS}
 
 
 def _flag(declared: Field[Any]) -> Callable[[Any], Any]:

@@ -18,7 +18,7 @@ from wordprob.core.words import WordDefinition
 CACHED_VOCABULARIES = 8
 """Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""
 USUAL_DEPTH = 8
-"""Few tokens begin with as many others, each longer than the one before; most that do are long runs of one character."""
+"""How many tokens of a vocabulary a token usually begins with, at most; long runs of one character have more."""
 
 
 class NextTokens:

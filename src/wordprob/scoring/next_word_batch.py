@@ -125,7 +125,7 @@ class SearchRunner:
                 active += [task for task in started if not task.fault]
                 done += [task for task in started if task.fault]
             self._open_round([task.search for task in active], max_open)
-            going_on = []
+            going_on: list[SearchTask] = []
             for task in active:
                 search = task.search
                 is_done = search.is_exhausted or search.opened >= max_open or is_enough(search)

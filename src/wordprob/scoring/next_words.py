@@ -230,10 +230,7 @@ def _results(
 ) -> list[NextWords]:
     """List the most probable words of each context."""
     candidates = [_candidates(search, wanted) for search in searches]
-    if runner.count_all_spellings:
-        known = _sums(searches, candidates)
-    else:
-        known = _own(runner, searches, candidates)
+    known = _sums(searches, candidates) if runner.count_all_spellings else _own(runner, searches, candidates)
     spellings = "all" if runner.count_all_spellings else "own"
     results = []
     for context, search, values in zip(contexts, searches, known, strict=True):
@@ -248,9 +245,7 @@ Values = dict[str, tuple[float, float | None]]
 """The probability of each word, and the most that it can be if that is not the same."""
 
 
-def _own(
-    runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]
-) -> list[Values]:
+def _own(runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
     """Return the probabilities of words in the tokenizer's own spellings.
 
     Words of which the search has not found everything are scored as usual, all together.

@@ -212,7 +212,8 @@ class Scorer:
             (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
             word. By default the context is all of the text before the word.
         extras
-            Further columns: ``entropy`` of the next token where the word begins, ``rank`` of the token that came there;
+            Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of
+            the token that came there (formerly ``entropy`` and ``rank``, which are still accepted);
             ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
             the word that came.
         estimators

@@ -156,7 +156,7 @@ def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_He
     places: list[tuple[int, int]] = []
     for number, search in enumerate(searches):
         masses = np.array([found.mass for found in search.found.values()], dtype=np.float64)
-        missing = np.array([search.still_possible(word) for word in search.found], dtype=np.float64)
+        missing = np.array(search.not_found(list(search.found)), dtype=np.float64)
         for place, word in enumerate(search.found):
             if missing[place] > NEGLIGIBLE * masses[place]:
                 examples.append((search, search.found[word].example))

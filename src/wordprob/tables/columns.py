@@ -14,6 +14,7 @@ from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import (
     COLUMNS,
     EXTRAS,
+    FORMER_NAMES,
     TEXT_COLUMNS,
     UNITS,
     columns_of,
@@ -222,8 +223,8 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
 
 
 def _is_result(name: str) -> bool:
-    known = name in COLUMNS or name in TEXT_COLUMNS or name in EXTRAS or is_word_level_column(name)
-    return known or name.startswith(estimate_name(""))
+    known = {*COLUMNS, *TEXT_COLUMNS, *EXTRAS, *FORMER_NAMES}
+    return name in known or is_word_level_column(name) or name.startswith(estimate_name(""))
 
 
 def combine(frames: Mapping[str, pd.DataFrame], shape: str, prefix: str) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
 from wordprob.tables.schema import (
     EXTRA_COLUMNS,
+    FORMER_NAMES,
     PSEUDO_SURPRISAL,
     TEXT_COLUMNS,
     UNITS,
@@ -79,9 +80,9 @@ def _columns(batch: BatchScores, extras: Collection[str]) -> list[Column]:
     """Return the columns of a batch in their order, without ``text_id``."""
     _, *standard, note = WORD_COLUMNS
     estimates = [_estimate_column(name) for name in batch.estimates]
-    requested = [column for name in dict.fromkeys(extras) for column in columns_of(name)]
+    requested = {column.name: column for name in extras for column in columns_of(name)}
     pseudo = [] if batch.pseudo_surprisal is None else [PSEUDO_SURPRISAL]
-    return [*standard, *pseudo, *estimates, *requested, note]
+    return [*standard, *pseudo, *estimates, *requested.values(), note]
 
 
 def _estimate_column(estimator: str) -> Column:
@@ -124,6 +125,7 @@ def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int])
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
     """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
     known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
+    known += [former for former, name in FORMER_NAMES.items() if EXTRA_COLUMNS[name].whole]
     whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 

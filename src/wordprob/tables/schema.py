@@ -61,9 +61,11 @@ class Column:
     whole: bool = False
 
 
-def _statistic(name: str, description: str, in_units: bool = False, whole: bool = False) -> Column:
-    """Return a column that holds a statistic of the same name."""
-    return Column(name, description, lambda batch: batch.statistics[name], in_units, (name,), whole)
+def _of_token(statistic: str, description: str, in_units: bool = False, whole: bool = False) -> Column:
+    """Return a column that holds a statistic of the next token."""
+    return Column(
+        f"token_{statistic}", description, lambda batch: batch.statistics[statistic], in_units, (statistic,), whole
+    )
 
 
 WORD_COLUMNS: tuple[Column, ...] = (
@@ -134,8 +136,11 @@ COLUMNS: dict[str, str] = {column.name: column.description for column in WORD_CO
 EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
 """The further columns, and what each says."""
 
-register_column(_statistic("entropy", "entropy of the next token where the word begins", in_units=True))
-register_column(_statistic("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
+register_column(_of_token("entropy", "entropy of the next token where the word begins", in_units=True))
+register_column(_of_token("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
+
+FORMER_NAMES: dict[str, str] = {"entropy": "token_entropy", "rank": "token_rank"}
+"""Names that the columns about the next token had before: still accepted in ``extras``, and in tables."""
 
 register_column(
     Column(
@@ -199,9 +204,10 @@ def estimate_columns(names: Iterable[str]) -> list[str]:
 def columns_of(extra: str) -> list[Column]:
     """Return the columns that the name of an extra stands for: mostly one.
 
-    >>> [column.name for column in columns_of("word_rank")]
-    ['word_rank_low', 'word_rank_high']
+    >>> [column.name for column in columns_of("word_rank")], [column.name for column in columns_of("rank")]
+    (['word_rank_low', 'word_rank_high'], ['token_rank'])
     """
+    extra = FORMER_NAMES.get(extra, extra)
     if extra in EXTRA_COLUMNS:
         return [EXTRA_COLUMNS[extra]]
     columns = WordLevel.of([extra]).columns()
@@ -225,7 +231,7 @@ def summed_columns(names: Iterable[str]) -> list[str]:
 def check_extras(names: Collection[str]) -> None:
     """Raise :class:`OptionError` unless all names are those of further columns."""
     for name in names:
-        if name not in EXTRA_COLUMNS and not is_word_level(name):
+        if name not in EXTRA_COLUMNS and name not in FORMER_NAMES and not is_word_level(name):
             allowed = [*EXTRA_COLUMNS, *WORD_LEVEL]
             raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, allowed)}")
         for order in WordLevel.of([name]).orders.values():
@@ -237,7 +243,7 @@ def required_statistics(extras: Collection[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> required_statistics(["rank", "entropy"])
+    >>> required_statistics(["token_rank", "token_entropy"])
     ('rank', 'entropy')
     """
     check_extras(extras)
