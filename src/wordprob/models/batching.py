@@ -97,13 +97,12 @@ def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     [PrefixGroup(longest=2, members=[2]), PrefixGroup(longest=3, members=[3, 1, 0])]
     """
     indices_of: dict[bytes, list[int]] = {}
-    before: Ints | None = None
-    indices: list[int] = []
+    key_before = None
     for index, ids in enumerate(contexts):
-        # Neighbours are often equal, and to compare two arrays takes less time than to make a key.
-        if before is None or len(before) != len(ids) or (before != ids).any():
-            indices = indices_of.setdefault(ids.astype(np.int64, copy=False).tobytes(), [])
-            before = ids
+        key = np.ascontiguousarray(ids, dtype=np.int64).tobytes()
+        if key != key_before:  # neighbours are often equal, and comparing takes less time than looking up
+            indices = indices_of.setdefault(key, [])
+            key_before = key
         indices.append(index)
     # In descending order a context comes after everything that it is a prefix of, and everything in between begins with
     # it too. So it is enough to compare it with the longest member of the latest group.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wordprob.core.arrays import Ints, concat_ranges
-from wordprob.models.batching import PrefixGroup, group_by_prefix, pack
+from wordprob.models.batching import group_by_prefix, pack
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
 from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.rest_rows import Rest, RestBatch, RestRow, best_row_tokens, rows_of, visible
@@ -143,19 +143,27 @@ class PrefixCache:
         """
         if states is None and sum(len(request.ids) for request in requests) <= self._forward.small_batch_tokens:
             return RequestGroups(list(range(len(requests))), [], [])
-        usable = [index for index, request in enumerate(requests) if self.fits(request)]
-        fitting = [index for index in usable if requests[index].n_context > 0]
-        kept = [index for index in usable if requests[index].n_context == 0] if states is not None else []
-        groups = group_by_prefix([requests[index].ids[: requests[index].n_context] for index in fitting])
-        in_full = set(range(len(requests))) - set(fitting) - set(kept)
-        shared = []
-        for group in groups:
-            members = [fitting[place] for place in group.members]
-            if len(members) == 1 and states is None:
-                in_full.add(members[0])
+        in_full: list[int] = []
+        kept: list[int] = []
+        going_on: list[int] = []
+        contexts: list[Ints] = []
+        for index, request in enumerate(requests):
+            n_context = request.n_context
+            if not self.fits(request) or (not n_context and states is None):
+                in_full.append(index)
+            elif not n_context:
+                kept.append(index)
             else:
-                shared.append(SharedContext(_context_of(requests, fitting, group), members))
-        return RequestGroups(sorted(in_full), kept, shared)
+                going_on.append(index)
+                contexts.append(request.ids[:n_context])
+        shared = []
+        for group in group_by_prefix(contexts):
+            members = [going_on[place] for place in group.members]
+            if len(members) == 1 and states is None:
+                in_full += members
+            else:
+                shared.append(SharedContext(contexts[group.longest], members))
+        return RequestGroups(in_full, kept, shared)
 
     def run_and_keep(
         self, requests: Sequence[Request], indices: Sequence[int], states: PrefixStates
@@ -399,11 +407,6 @@ class PrefixCache:
                     kept.add(request.ids, np.concatenate([context, rest.own_slots, own]))
                 column += rest.n_run
         kept.states.release(new)
-
-
-def _context_of(requests: Sequence[Request], fitting: Sequence[int], group: PrefixGroup) -> Ints:
-    request = requests[fitting[group.longest]]
-    return request.ids[: request.n_context]
 
 
 def _cache_of(layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
