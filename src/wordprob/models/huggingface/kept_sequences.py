@@ -39,6 +39,10 @@ class KeptSequences:
         """The memory that their states take."""
         return self.states.size_bytes
 
+    def reserve(self, n_tokens: int, token_bytes: int) -> None:
+        """Make room for so many more tokens, each of so many bytes, as far as they can be kept."""
+        self.states.reserve(min(n_tokens, MAX_KEPT_BYTES // token_bytes))
+
     def find(self, ids: Ints) -> Ints | None:
         """Return the slots of a sequence, or of a longer one that begins with it."""
         key = key_of(ids)

@@ -252,6 +252,8 @@ class PrefixCache:
             return self._run_tree_batch([trees[index] for index in batch], kept)
 
         lengths = [len(tree.ids) for tree in trees]
+        if self._token_bytes:
+            kept.reserve(sum(lengths), self._token_bytes)
         yield from run_within_memory(list(range(len(trees))), lengths, self._forward.budget, plan, run)
 
     def _run_tree_batch(self, trees: Sequence[PrefixTree], kept: KeptSequences) -> list[SequenceStates]:

@@ -47,18 +47,25 @@ class TokenStates:
 
     # --- slots ---
 
+    def reserve(self, count: int) -> None:
+        """Make room for so many more tokens in one step."""
+        self._add_slots(count - len(self._free))
+
     def take(self, count: int) -> Ints:
         """Return free slots, which the caller holds from now on."""
         missing = count - len(self._free)
         if missing > 0:
-            # Twice as many as before, so that slots are seldom moved.
-            added = max(missing, len(self._holders))
-            self._free = np.concatenate([self._free, np.arange(added) + len(self._holders)])
-            self._holders = np.concatenate([self._holders, np.zeros(added, dtype=np.int64)])
+            # Twice as many as before, so that states are seldom moved.
+            self._add_slots(max(missing, len(self._holders)))
         slots = self._free[:count]
         self._free = self._free[count:]
         self._holders[slots] = 1
         return slots
+
+    def _add_slots(self, count: int) -> None:
+        if count > 0:
+            self._free = np.concatenate([self._free, np.arange(count) + len(self._holders)])
+            self._holders = np.concatenate([self._holders, np.zeros(count, dtype=np.int64)])
 
     def hold(self, slots: Ints) -> None:
         """Hold slots, each of which must appear once."""
