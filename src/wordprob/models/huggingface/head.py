@@ -149,8 +149,9 @@ class Head:
         """
         import torch
 
-        lengths = np.array([len(id_lists[number]) for number in lists.tolist()], dtype=np.int64)
-        is_short = lengths <= SHORT_LIST_IDS
+        used, lists = np.unique(lists, return_inverse=True)
+        id_lists = [id_lists[number] for number in used.tolist()]
+        is_short = np.array([len(ids) <= SHORT_LIST_IDS for ids in id_lists])[lists]
         wide = torch.float32 if states.device.type == "mps" else torch.float64
         masses = torch.empty(len(rows), dtype=wide, device=states.device)
         for chosen, gather in ((is_short, self._gather_few), (~is_short, self._gather_many)):
@@ -166,8 +167,9 @@ class Head:
         """Return the log-masses of short lists: one logit for each row and id of its list."""
         import torch
 
-        ids = np.concatenate([id_lists[number] for number in lists.tolist()])
-        lengths = np.array([len(id_lists[number]) for number in lists.tolist()], dtype=np.int64)
+        offsets = cumulative_offsets(map(len, id_lists))
+        lengths = np.diff(offsets)[lists]
+        ids = np.concatenate(id_lists)[concat_ranges(offsets[lists], lengths)]
         row_of_id = np.repeat(rows, lengths)
         number = np.repeat(np.arange(len(rows)), lengths)
         place = concat_ranges(np.zeros(len(rows), dtype=np.int64), lengths)
