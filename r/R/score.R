@@ -5,7 +5,7 @@ wp_score <- function(data, word = NULL, by = NULL, text = NULL, space_after = NU
                      prefix = "", arguments = character()) {
   how <- c(
     flags_of(model = model_or_default(model), unit = unit_or_default(unit), prefix = if (nzchar(prefix)) prefix),
-    if (length(extras)) paste0("--", extras),
+    extra_flags(extras),
     as.character(arguments)
   )
   if (is.character(data)) {
@@ -81,7 +81,7 @@ wp_cloze <- function(context, target, separator = " ", words = "whitespace", mod
       model = model_or_default(model), unit = unit_or_default(unit)
     ),
     paste0("--separator=", separator),
-    if (length(extras)) paste0("--", extras),
+    extra_flags(extras),
     as.character(arguments)
   )
   data <- data.frame(context = context, target = target, stringsAsFactors = FALSE)
@@ -110,7 +110,7 @@ wp_candidates <- function(context, candidates, share = FALSE, words = "whitespac
   how <- c(
     flags_of(words_file = file, share = share, words = words),
     flags_of(model = model_or_default(model), unit = unit_or_default(unit)),
-    if (length(extras)) paste0("--", extras),
+    extra_flags(extras),
     as.character(arguments)
   )
   with_output(function(output) run_command(c("candidates", paste0("--context=", context), how, "-o", output)))

@@ -27,6 +27,22 @@ read_table <- function(path) {
   cells
 }
 
+# The flags for further columns. One flag serves for two levels: "token_entropy" and "word_entropy" are
+# --entropy token,word. Without a level, "entropy" and "rank" are those of the token.
+extra_flags <- function(extras) {
+  extras <- as.character(extras)
+  with_levels <- c("entropy", "rank")
+  extras <- ifelse(extras %in% with_levels, paste0("token_", extras), extras)
+  flags <- character()
+  for (name in with_levels) {
+    levels <- c("token", "word")
+    levels <- levels[paste(levels, name, sep = "_") %in% extras]
+    if (length(levels)) flags <- c(flags, paste0("--", name), paste(levels, collapse = ","))
+  }
+  others <- setdiff(extras, c(outer(c("token", "word"), with_levels, paste, sep = "_")))
+  c(flags, if (length(others)) paste0("--", gsub("_", "-", others, fixed = TRUE)))
+}
+
 # The flags for options that are given.
 flags_of <- function(...) {
   given <- list(...)

@@ -40,12 +40,15 @@ def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingM
     Parameters
     ----------
     log_masses
-        ``[N, K]``: the log-mass of every atom at each place. They are added up in the precision that they come in.
+        ``[N, K]``: the log-mass of every atom at each place, in single or double precision.
     members, perhaps
         ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
     """
-    weights = np.stack([members, perhaps, members * perhaps], axis=1).astype(log_masses.dtype)
-    total, ambiguous, usual = (np.exp(log_masses) @ weights).astype(np.float64).T
+    masses = np.exp(log_masses)
+    total, ambiguous, usual = (
+        masses[:, chosen].sum(axis=1, dtype=np.float64)
+        for chosen in (members > 0, perhaps > 0, (members > 0) & (perhaps > 0))
+    )
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
     tiny = total < SMALLEST_MASS

@@ -30,7 +30,7 @@ CONTEXTS_TOGETHER = 64
 """Contexts whose next words are searched for at the same time. When half of them are done, others take their places."""
 OPENED_TOGETHER = 8
 """Beginnings after one context that the model is asked about at a time."""
-ASKED_TOGETHER = 256
+ASKED_TOGETHER = 512
 """Beginnings that the model is asked about at a time, over all contexts: each answer has the whole vocabulary."""
 WORDS_TOGETHER = 512
 """Words that are scored at a time."""
