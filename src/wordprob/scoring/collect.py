@@ -45,8 +45,9 @@ def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingM
         ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
     """
     masses = np.exp(log_masses)
+    # Row by row in memory, so that a sum does not depend on how many there are.
     total, ambiguous, usual = (
-        masses[:, chosen].sum(axis=1, dtype=np.float64)
+        masses.compress(chosen, axis=1).astype(np.float64).sum(axis=1)
         for chosen in (members > 0, perhaps > 0, (members > 0) & (perhaps > 0))
     )
     with np.errstate(divide="ignore"):
