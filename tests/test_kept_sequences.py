@@ -80,7 +80,8 @@ def kept():
 
 def test_a_sequence_is_found_by_its_beginning(kept):
     assert len(kept.find(np.array([5, 6, 7, 8]))) == 4
-    assert len(kept.find(np.array([5, 6, 7, 9]))) == 5, "a longer one that begins so"
+    of_longer = kept.find(np.array([5, 6, 7, 9, 9]))
+    assert kept.find(np.array([5, 6, 7, 9])).tolist() == of_longer[:4].tolist(), "a longer one that begins so"
     assert kept.find(np.array([5, 6])) is not None
     assert kept.find(np.array([5, 7])) is None
     assert kept.find(np.array([5, 6, 7, 8, 1])) is None

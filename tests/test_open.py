@@ -115,6 +115,29 @@ def test_a_second_call_does_not_run_contexts_again(model, atoms, monkeypatch):
     assert_same(found, model.score(later, atoms), model)
 
 
+def test_contexts_are_run_in_the_same_rows_on_a_gpu(model, atoms, monkeypatch):
+    """And kept: a second call goes on from them."""
+    monkeypatch.setattr(model.forward, "on_gpu", True)
+    monkeypatch.setattr(model.prefix_cache, "_keeps_rests", False)
+    first = [request(0, 6, [7]), request(100, 5, [8]), request(0, 3, [9, 10]), request(0, 6, [11, 12])]
+    later = [request(0, 6, [13]), request(0, 2, [14, 15])]
+    states = PrefixStates()
+    run, calls = model.forward.run_trunk, []
+
+    def watched(input_ids, **inputs):
+        calls.append(tuple(input_ids.shape))
+        return run(input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(model.forward, "run_trunk", watched)
+    found = [list(model.open(requests, atoms, states)) for requests in (first, later)]
+    fitting = all(model.prefix_cache.fits(each) for each in first)
+    if model.prefix_cache.usable and fitting:
+        assert calls == [(2, 6 + 1 + 2 + 2), (1, 3)]
+    monkeypatch.undo()
+    for answers, requests in zip(found, (first, later), strict=True):
+        assert_same(answers, model.score(requests, atoms), model)
+
+
 def test_requests_go_on_from_earlier_ones(model, atoms):
     """Also several that go on from the same one, from none, and from one that is not kept."""
     first = [

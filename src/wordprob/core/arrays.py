@@ -51,6 +51,18 @@ def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
     return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
 
 
+def segments(offsets: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """Return where the items of some segments are, one segment after the other, and where each begins among these.
+
+    >>> segments(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
+    """
+    if not offsets[-1]:
+        return offsets[:0], np.zeros(len(numbers) + 1, dtype=np.int64)
+    lengths = np.diff(offsets)[numbers]
+    return concat_ranges(offsets[numbers], lengths), cumulative_offsets(lengths)
+
+
 def concat_ints(parts: Iterable[Ints]) -> Ints:
     """Return arrays end to end; an empty array if there are none."""
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])

@@ -11,6 +11,7 @@ from wordprob.core.arrays import Ints
 
 MAX_BATCH_ROWS = 1024
 MAX_PADDING_SHARE = 0.05
+ID_BYTES = np.dtype(np.int64).itemsize
 
 
 def padded_batches(
@@ -89,6 +90,18 @@ class PrefixGroup(NamedTuple):
     members: list[int]
 
 
+def key_of(ids: Ints) -> bytes:
+    """Return ids as bytes: a sequence begins with another exactly if its bytes begin with the other's."""
+    return ids.astype(np.int64, copy=False).tobytes()
+
+
+def keys_of_parts(ids: Ints, starts: Ints, stops: Ints) -> list[bytes]:
+    """Return the same for parts of an array of ids: from each start up to its stop."""
+    key = key_of(ids)
+    byte_starts, byte_stops = (ID_BYTES * starts).tolist(), (ID_BYTES * stops).tolist()
+    return [key[start:stop] for start, stop in zip(byte_starts, byte_stops, strict=True)]
+
+
 def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     """Group contexts so that every group can be served by running its longest member once.
 
@@ -99,7 +112,7 @@ def group_by_prefix(contexts: Sequence[Ints]) -> list[PrefixGroup]:
     indices_of: dict[bytes, list[int]] = {}
     key_before = None
     for index, ids in enumerate(contexts):
-        key = np.ascontiguousarray(ids, dtype=np.int64).tobytes()
+        key = key_of(ids)
         if key != key_before:  # neighbours are often equal, and comparing takes less time than looking up
             indices = indices_of.setdefault(key, [])
             key_before = key

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Floats, concat_ints, concat_ranges, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
@@ -133,25 +133,21 @@ class CollectedScores:
         if self.bounds is not None:
             self.bounds.add(prepared, answers)
         if self.statistics:
-            for window, scores in zip(answers.windows.tolist(), answers.scores, strict=True):
-                for name, values in scores.statistics.items():
-                    self.statistics[name][answers.asked.words[window]] = values
+            words = concat_ints(answers.asked.words[window] for window in answers.scores.numbers.tolist())
+            for name, values in answers.scores.statistics.items():
+                self.statistics[name][words] = values
         if prepared.undecided_atoms:
             self._add_undecided(prepared, answers)
 
     def _add_observed(self, prepared: PreparedBatch, answers: Answers) -> None:
         """Take log p of the tokens, B at the boundaries and p(end), of all answers at once."""
-        asked, windows, scores = answers
+        asked, scores = answers
+        windows = scores.numbers
         first_rows, texts, reaches_end = asked.first_rows[windows], asked.texts[windows], asked.reaches_end[windows]
 
         # The token after row r of text d is token r - d of the batch.
-        targets = [answer.target for answer in scores]
-        tokens = concat_ranges(first_rows - texts, list(map(len, targets)))
-        self.token_log_probs[tokens] = np.concatenate(targets)
-
-        masses = [answer.mass for answer in scores]
-        log_mass = np.concatenate(masses)
-        mass_offsets = cumulative_offsets(map(len, masses))
+        log_mass, mass_offsets = scores.mass, scores.offsets
+        self.token_log_probs[concat_ranges(first_rows - texts, np.diff(mass_offsets) - 1)] = scores.target
         boundaries = asked.boundaries.numbers(windows)
         shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
         boundary_mass = log_mass[prepared.alignment.boundary_rows[boundaries] + shifts]
@@ -168,25 +164,26 @@ class CollectedScores:
 
     def _add_gathered(self, answers: Answers) -> None:
         """Take log p of leaving the texts, and what searches need along them: of each window, the one and the other."""
-        asked, windows, scores = answers
+        asked, scores = answers
+        windows = scores.numbers
         branch_counts, step_counts = asked.branches.counts(windows), asked.steps.counts(windows)
         is_branch = np.repeat(
             np.tile([True, False], len(windows)), np.stack([branch_counts, step_counts], axis=1).ravel()
         )
         if not len(is_branch):
             return
-        gathered = np.concatenate([answer.gathered for answer in scores])
-        self.leaving[asked.branch_order[asked.branches.numbers(windows)]] = gathered[is_branch]
-        self.step_masses[asked.step_order[asked.steps.numbers(windows)]] = gathered[~is_branch]
+        self.leaving[asked.branch_order[asked.branches.numbers(windows)]] = scores.gathered[is_branch]
+        self.step_masses[asked.step_order[asked.steps.numbers(windows)]] = scores.gathered[~is_branch]
 
     def _add_undecided(self, prepared: PreparedBatch, answers: Answers) -> None:
-        asked, windows, all_scores = answers
+        asked, scores = answers
+        windows = scores.numbers
         counts = asked.boundaries.counts(windows)
         numbers = np.repeat(np.arange(len(windows)), counts)
         for boundary, number in zip(asked.boundaries.numbers(windows).tolist(), numbers.tolist(), strict=True):
             if boundary in prepared.undecided_atoms:
                 row = prepared.alignment.boundary_rows[boundary] - asked.first_rows[windows[number]]
-                masses = all_scores[number].mass[row, prepared.undecided_atoms[boundary]]
+                masses = scores.mass[scores.offsets[number] + row, prepared.undecided_atoms[boundary]]
                 self.undecided[boundary] = float(np.exp(logsumexp(masses.astype(np.float64))))
 
     def add_tails(self, tails: TailScores) -> None:

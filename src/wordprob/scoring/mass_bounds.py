@@ -44,7 +44,7 @@ class MassBounds:
     def add(self, prepared: PreparedBatch, answers: Answers) -> None:
         """Take what answers about windows leave open."""
         asked = answers.asked
-        for window, scores in zip(answers.windows, answers.scores, strict=True):
+        for window, scores in answers.scores:
             unlisted = scores.unlisted
             if unlisted is None:
                 continue

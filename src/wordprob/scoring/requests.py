@@ -19,7 +19,9 @@ from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
+from wordprob.models.id_sequences import IdSequences
+from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
+from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
 from wordprob.scoring.shared_beginnings import share_beginnings
@@ -51,12 +53,6 @@ class Ranges(NamedTuple):
         """Return the numbers in the ranges of some windows, one range after the other."""
         return concat_ranges(self.starts[windows], self.counts(windows))
 
-    def parts(self, values: Ints) -> list[Ints]:
-        """Return the values with the numbers of each range."""
-        if not len(values):
-            return [values] * len(self.starts)
-        return [values[start:stop] for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-
 
 @dataclass(frozen=True)
 class WindowRequests:
@@ -85,7 +81,7 @@ class WindowRequests:
         The words that begin in the window, where statistics are wanted.
     """
 
-    requests: list[Request]
+    requests: RequestArrays
     texts: Ints
     first_rows: Ints
     boundaries: Ranges
@@ -108,15 +104,12 @@ class Answers(NamedTuple):
     ----------
     asked
         What the model was asked.
-    windows
-        The numbers of the windows that are answered.
     scores
-        The answer to each.
+        The answers; each has the number of its window.
     """
 
     asked: WindowRequests
-    windows: Ints
-    scores: list[Scores]
+    scores: ScoreArrays
 
 
 @dataclass(frozen=True)
@@ -186,31 +179,37 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
     stop_rows = text_rows + lasts + 1
     branches = _ranges_between(leaving.rows, window_rows, stop_rows)
     asked_steps = _ranges_between(steps.rows, window_rows, stop_rows)
-    gather = branches.parts(_rows_in_requests(leaving.rows, window_rows, origins))
-    gather_lists = branches.parts(leaving.lists)
-    if len(steps.rows):
-        gather = _join(gather, asked_steps.parts(_rows_in_requests(steps.rows, window_rows, origins)))
-        gather_lists = _join(gather_lists, asked_steps.parts(steps.lists))
+    all_windows = np.arange(len(texts))
+    # Of each window first the branches, then the steps of searches.
+    n_gather = np.stack([branches.counts(all_windows), asked_steps.counts(all_windows)], axis=1)
+    is_branch = np.repeat(np.tile([True, False], len(texts)), n_gather.ravel())
+    gather = np.empty(len(is_branch), dtype=np.int64)
+    gather_lists = np.empty(len(is_branch), dtype=np.int64)
+    for chosen, ranges, of_batch in ((is_branch, branches, leaving), (~is_branch, asked_steps, steps)):
+        numbers = ranges.numbers(all_windows)
+        gather[chosen] = _rows_in_requests(of_batch.rows, window_rows, origins)[numbers]
+        gather_lists[chosen] = of_batch.lists[numbers]
     words = [NO_WORDS] * len(texts)
-    statistics_rows = words
+    statistics_rows = NO_WORDS
     if settings.statistics:
         first_rows, last_rows = (text_rows + firsts).tolist(), (text_rows + lasts).tolist()
         words = list(map(partial(_words_that_begin, prepared), texts.tolist(), first_rows, last_rows))
-        shifts = (texts - origins).tolist()
-        statistics_rows = [alignment.first_tokens[own] + shift for own, shift in zip(words, shifts, strict=True)]
-    id_lists = leaving.id_lists + steps.id_lists
-    context_tokens = None if prepared.chunk.shares_context else 0
-    requests = [
-        Request(own_ids, first, own_gather, own_lists, id_lists, settings.statistics, own_rows, context_tokens)
-        for own_ids, first, own_gather, own_lists, own_rows in zip(
-            _ids_of_windows(prepared, texts, lows, lasts),
-            (text_rows + firsts - origins).tolist(),
-            gather,
-            gather_lists,
-            statistics_rows,
-            strict=True,
-        )
-    ]
+        statistics_rows = alignment.first_tokens[concat_ints(words)]
+        statistics_rows = statistics_rows + np.repeat(texts - origins, list(map(len, words)))
+    firsts_of_requests = text_rows + firsts - origins
+    requests = RequestArrays(
+        sequences=_ids_of_windows(prepared, texts, lows, lasts),
+        firsts=firsts_of_requests,
+        context_tokens=firsts_of_requests if prepared.chunk.shares_context else np.zeros_like(firsts_of_requests),
+        gather=gather,
+        gather_lists=gather_lists,
+        gather_offsets=cumulative_offsets(n_gather.sum(axis=1)),
+        id_lists=leaving.id_lists + steps.id_lists,
+        statistics=[settings.statistics] * len(texts),
+        statistics_rows=statistics_rows,
+        statistics_offsets=cumulative_offsets(map(len, words)),
+        is_extended_later=np.zeros(len(texts), dtype=bool),
+    )
     return WindowRequests(
         requests=requests,
         texts=texts,
@@ -225,19 +224,43 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
     )
 
 
-def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Ints) -> list[Ints]:
-    """Return what :func:`prefix_ids` does after the last row of each of some windows; all are parts of one array."""
+def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Ints) -> IdSequences:
+    """Return what :func:`prefix_ids` does after the last row of each of some windows."""
     alignment, start_ids = prepared.alignment, prepared.start_ids
     head_lengths = prepared.head_lengths[texts]
     begins = alignment.token_offsets[texts] + np.maximum(0, lows - head_lengths)
     stops = np.minimum(alignment.token_offsets[texts] + lasts + 1, alignment.token_offsets[texts + 1])
+    n_before = len(start_ids) + np.maximum(0, head_lengths - lows)
+    # A window at the beginning of its text shares the head with those of other texts.
+    shares_head = (head_lengths > 0) & (lows == 0)
+    heads, head_numbers = _different_heads(prepared, texts, shares_head)
     parts: list[Ints] = []
-    for text, low, begin, stop in zip(texts.tolist(), lows.tolist(), begins.tolist(), stops.tolist(), strict=True):
-        parts += (start_ids, prepared.head(text)[low:], alignment.ids[begin:stop])
-    all_ids = concat_ints(parts)
-    lengths = len(start_ids) + np.maximum(0, head_lengths - lows) + stops - begins
-    edges = cumulative_offsets(lengths)
-    return Ranges(edges[:-1], edges[1:]).parts(all_ids)
+    windows = zip(texts.tolist(), lows.tolist(), begins.tolist(), stops.tolist(), shares_head.tolist(), strict=True)
+    for text, low, begin, stop, shares in windows:
+        if not shares:
+            parts += (start_ids, prepared.head(text)[low:])
+        parts.append(alignment.ids[begin:stop])
+    return IdSequences(
+        heads=[np.concatenate([start_ids, head]) for head in heads],
+        head_numbers=head_numbers,
+        head_lengths=np.where(shares_head, n_before, 0),
+        own_ids=concat_ints(parts),
+        own_offsets=cumulative_offsets(np.where(shares_head, 0, n_before) + stops - begins),
+    )
+
+
+def _different_heads(prepared: PreparedBatch, texts: Ints, shares_head: Bools) -> tuple[list[Ints], Ints]:
+    """Return the heads of windows that share theirs, and which of them each window has."""
+    head_numbers = np.zeros(len(texts), dtype=np.int64)
+    numbers: dict[int, int] = {}
+    heads: list[Ints] = []
+    for window in np.flatnonzero(shares_head).tolist():
+        head = prepared.head(int(texts[window]))
+        number = numbers.setdefault(id(head), len(heads))  # texts with the same head have the same array
+        if number == len(heads):
+            heads.append(head)
+        head_numbers[window] = number
+    return heads, head_numbers
 
 
 class _LeavingBranches:
@@ -274,11 +297,6 @@ def _rows_in_requests(rows: Ints, window_rows: Ints, origins: Ints) -> Ints:
         return rows
     in_requests: Ints = rows - origins[np.searchsorted(window_rows, rows, side="right") - 1]
     return in_requests
-
-
-def _join(firsts: Sequence[Ints], seconds: Sequence[Ints]) -> list[Ints]:
-    """Return each array with another one behind it."""
-    return [np.concatenate(pair) for pair in zip(firsts, seconds, strict=True)]
 
 
 def _words_that_begin(prepared: PreparedBatch, text: int, first_row: int, last_row: int) -> Ints:
@@ -331,28 +349,24 @@ def ask_along_texts(
     texts: list[int] = asked.texts.tolist()
     windows_left: list[int] = np.bincount(asked.texts, minlength=prepared.alignment.n_texts).tolist()
     n_done = windows_left.count(0)
-    windows: list[int] = []
-    answers: list[Scores] = []
-    n_rows = 0
-    for window, scores in _scored(asked.requests, model, atoms, prepared.chunk, states):
-        windows.append(window)
-        answers.append(scores)
-        n_rows += len(scores.mass)
-        text = texts[window]
-        windows_left[text] -= 1
-        if not windows_left[text]:
-            n_done += 1
-            if text_done is not None:
-                text_done(n_done)
-        if n_rows >= ROWS_AT_ONCE:
-            yield Answers(asked, np.array(windows), answers)
-            windows, answers, n_rows = [], [], 0
-    if answers:
-        yield Answers(asked, np.array(windows), answers)
+
+    def count(windows: Sequence[int]) -> None:
+        nonlocal n_done
+        for window in windows:
+            text = texts[window]
+            windows_left[text] -= 1
+            if not windows_left[text]:
+                n_done += 1
+                if text_done is not None:
+                    text_done(n_done)
+
+    answers = _scored(asked.requests, model, atoms, prepared.chunk, states)
+    for scores in in_batches(answers, ROWS_AT_ONCE, arrived=count):
+        yield Answers(asked, scores)
 
 
 def _scored(
-    requests: list[Request], model: LanguageModel, atoms: Atoms, chunk: Chunk, states: PrefixStates | None
+    requests: RequestArrays, model: LanguageModel, atoms: Atoms, chunk: Chunk, states: PrefixStates | None
 ) -> Iterator[tuple[int, Scores]]:
     """Return the model's answers to requests about texts, by their index, in any order."""
     if chunk.shares_context:

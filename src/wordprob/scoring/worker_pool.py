@@ -16,15 +16,13 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import NamedTuple
 
-import numpy as np
-
-from wordprob.core.arrays import Floats, Ints, concat_ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
+from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
-from wordprob.scoring.requests import Progress
+from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
 from wordprob.tables.batch_scores import BatchScores
 
 WORKER = "wordprob.scoring.scorer:score_for_parent"
@@ -50,101 +48,22 @@ def useful_workers(batch_tokens: int, n_characters: int) -> int:
 # --- what goes over a channel -----------------------------------------------------------------------------------------
 
 
-class PackedRequests(NamedTuple):
-    """Requests, laid end to end.
+class ModelCall(NamedTuple):
+    """What a worker process asks the model.
 
-    ``n_gather`` and ``n_statistics`` say how many of ``gather`` and ``statistics_rows`` belong to each request.
-    Requests that are made together share ``id_lists`` and ``statistics``. ``method`` is the method of the model that is
-    asked, and ``keep_states`` says whether it keeps the contexts for later requests.
+    Attributes
+    ----------
+    requests
+        The requests.
+    method
+        The method of the model that is asked: ``score`` or ``open``.
+    keep_states
+        Whether the model keeps the contexts for later requests.
     """
 
-    ids: Ints
-    n_ids: Ints
-    firsts: Ints
-    n_context: Ints
-    gather: Ints
-    gather_lists: Ints
-    n_gather: Ints
-    id_lists: Sequence[Ints]
-    statistics: tuple[str, ...]
-    statistics_rows: Ints
-    n_statistics: Ints
+    requests: RequestArrays
     method: str
-    keep_states: bool
-
-    @classmethod
-    def pack(cls, requests: Sequence[Request], method: str, keep_states: bool = False) -> PackedRequests:
-        """Lay requests end to end."""
-        return cls(
-            ids=concat_ints(request.ids for request in requests),
-            n_ids=np.array([len(request.ids) for request in requests], dtype=np.int64),
-            firsts=np.array([request.first for request in requests], dtype=np.int64),
-            n_context=np.array([request.n_context for request in requests], dtype=np.int64),
-            gather=concat_ints(request.gather for request in requests),
-            gather_lists=concat_ints(request.gather_lists for request in requests),
-            n_gather=np.array([len(request.gather) for request in requests], dtype=np.int64),
-            id_lists=requests[0].id_lists if requests else (),
-            statistics=requests[0].statistics if requests else (),
-            statistics_rows=concat_ints(request.statistics_rows for request in requests),
-            n_statistics=np.array([len(request.statistics_rows) for request in requests], dtype=np.int64),
-            method=method,
-            keep_states=keep_states,
-        )
-
-    def unpack(self) -> list[Request]:
-        """Return the requests again."""
-        ids = slices_of(cumulative_offsets(self.n_ids))
-        gather = slices_of(cumulative_offsets(self.n_gather))
-        statistics = slices_of(cumulative_offsets(self.n_statistics))
-        return [
-            Request(
-                ids=self.ids[ids[n]],
-                first=first,
-                gather=self.gather[gather[n]],
-                gather_lists=self.gather_lists[gather[n]],
-                id_lists=self.id_lists,
-                statistics=self.statistics,
-                statistics_rows=self.statistics_rows[statistics[n]],
-                context_tokens=n_context,
-            )
-            for n, (first, n_context) in enumerate(zip(self.firsts.tolist(), self.n_context.tolist(), strict=True))
-        ]
-
-
-class PackedScores(NamedTuple):
-    """The answers to packed requests, laid end to end."""
-
-    target: Floats
-    mass: Floats
-    gathered: Floats
-    statistics: Mapping[str, Floats]
-
-    @classmethod
-    def pack(cls, scores: Sequence[Scores], statistics: Sequence[str]) -> PackedScores:
-        """Lay answers end to end."""
-        if not scores:
-            return cls(np.zeros(0), np.zeros((0, 0)), np.zeros(0), {})
-        return cls(
-            target=np.concatenate([answer.target for answer in scores]),
-            mass=np.concatenate([answer.mass for answer in scores]),
-            gathered=np.concatenate([answer.gathered for answer in scores]),
-            statistics={name: np.concatenate([answer.statistics[name] for answer in scores]) for name in statistics},
-        )
-
-    def unpack(self, requests: PackedRequests) -> Iterator[Scores]:
-        """Yield the answer to each of the requests."""
-        n_rows = requests.n_ids - requests.firsts
-        targets = slices_of(cumulative_offsets(n_rows - 1))
-        masses = slices_of(cumulative_offsets(n_rows))
-        gathered = slices_of(cumulative_offsets(requests.n_gather))
-        statistics = slices_of(cumulative_offsets(requests.n_statistics))
-        for n in range(len(n_rows)):
-            yield Scores(
-                target=self.target[targets[n]],
-                mass=self.mass[masses[n]],
-                gathered=self.gathered[gathered[n]],
-                statistics={name: values[statistics[n]] for name, values in self.statistics.items()},
-            )
+    keep_states: bool = False
 
 
 class WorkerSetup(NamedTuple):
@@ -172,18 +91,18 @@ class RemoteModel:
 
     def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
         """Ask about sequences; the other end knows the atoms."""
-        return self._ask(PackedRequests.pack(requests, "score"))
+        return self._ask(ModelCall(RequestArrays.of(requests), "score"))
 
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
     ) -> Iterator[tuple[int, Scores]]:
         """Ask about sequences that share their contexts; the other end keeps the states."""
-        return self._ask(PackedRequests.pack(requests, "open", keep_states=states is not None))
+        return self._ask(ModelCall(RequestArrays.of(requests), "open", keep_states=states is not None))
 
-    def _ask(self, requests: PackedRequests) -> Iterator[tuple[int, Scores]]:
-        self._channel.send(requests)
-        answers: PackedScores = self._channel.receive()
-        return enumerate(answers.unpack(requests))
+    def _ask(self, call: ModelCall) -> ScoreBatches:
+        self._channel.send(call)
+        answers: list[ScoreArrays] = self._channel.receive()
+        return ScoreBatches(answers)
 
 
 # --- in this process --------------------------------------------------------------------------------------------------
@@ -259,20 +178,19 @@ class _Pool:
                 except IndexError:
                     return
                 channel.send(self.chunks[number]._replace(source_documents=None))
-                while isinstance(message := channel.receive(), PackedRequests):
+                while isinstance(message := channel.receive(), ModelCall):
                     channel.send(self._answer(message))
                 self.results.put(message if isinstance(message, Exception) else (number, message))
         except Exception as error:  # raised by the thread that waits for results
             self.results.put(error)
 
-    def _answer(self, packed: PackedRequests) -> PackedScores:
-        requests, atoms = packed.unpack(), self.setup.preparer.atoms
-        if packed.method == "open":
-            states = self._states if packed.keep_states else None
-            scores = dict(self.model.open(requests, atoms, states))
+    def _answer(self, call: ModelCall) -> list[ScoreArrays]:
+        atoms = self.setup.preparer.atoms
+        if call.method == "open":
+            answers = self.model.open(call.requests, atoms, self._states if call.keep_states else None)
         else:
-            scores = dict(self.model.score(requests, atoms))
-        return PackedScores.pack([scores[n] for n in range(len(requests))], packed.statistics)
+            answers = self.model.score(call.requests, atoms)
+        return list(in_batches(answers, ROWS_AT_ONCE))
 
 
 def _checked(result: ChunkResult | Exception) -> ChunkResult:

@@ -15,7 +15,7 @@ from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
 from wordprob.errors import ModelError
 from wordprob.models.batching import pack, padded_batches
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
-from wordprob.models.protocol import Request
+from wordprob.models.request_arrays import RequestArrays
 
 if TYPE_CHECKING:
     import torch
@@ -89,9 +89,9 @@ class Forward:
 
     # --- batches ---
 
-    def run_batches(self, requests: Sequence[Request], run: Callable[[list[int]], Result]) -> Iterator[Result]:
+    def run_batches(self, requests: RequestArrays, run: Callable[[list[int]], Result]) -> Iterator[Result]:
         """Call ``run`` with the indices of requests that fit together, and yield what it returns."""
-        lengths = [len(request.ids) for request in requests]
+        lengths = requests.lengths.tolist()
         yield from run_within_memory(list(range(len(requests))), lengths, self.budget, self._plan_indices, run)
 
     def plan_batches(self, lengths: Sequence[int]) -> list[list[int]]:
@@ -123,53 +123,55 @@ class Forward:
     def _runs_unpadded(self, length: int) -> bool:
         return self.varlen is not None and length <= self.varlen.max_text_tokens
 
-    def run_requests(self, requests: Sequence[Request]) -> torch.Tensor:
+    def run_requests(self, requests: RequestArrays) -> torch.Tensor:
         """Run requests together; return the states of the rows that they ask for, one request after another."""
-        lengths = np.array([len(request.ids) for request in requests])
-        firsts = np.array([request.first for request in requests])
-        ids = [request.ids for request in requests]
+        lengths = requests.lengths
         if self.varlen is not None and self._runs_unpadded(int(lengths.max())):
-            states = self.run_unpadded(self.varlen, ids)
+            states = self.run_unpadded(self.varlen, requests.sequences.all_ids(), lengths)
             begins = cumulative_offsets(lengths)[:-1]
         else:
-            padded, mask = self.pad(ids)
+            padded, mask = self.pad_joined(requests.sequences.all_ids(), lengths)
             states = self.run_whole_batch(input_ids=padded, attention_mask=mask)[0].flatten(0, 1)
             begins = padded.shape[1] * np.arange(len(requests))
-        rows = concat_ranges(begins + firsts, lengths - firsts)
+        rows = concat_ranges(begins + requests.firsts, requests.row_counts)
         return states if len(rows) == len(states) else states[self.to_device(rows)]
 
-    def run_unpadded(self, varlen: VarlenAttention, rows: Sequence[Ints]) -> torch.Tensor:
-        """Return the states of sequences that follow one another in a single row."""
-        lengths = [len(row) for row in rows]
-        positions = concat_ranges(np.zeros(len(rows), dtype=np.int64), lengths)
+    def run_unpadded(self, varlen: VarlenAttention, ids: Ints, lengths: Ints) -> torch.Tensor:
+        """Return the states of sequences of these lengths, whose ids follow one another, in a single row."""
+        positions = concat_ranges(np.zeros_like(lengths), lengths)
         offsets = self.to_device(cumulative_offsets(lengths).astype(np.int32))
-        ids = self.to_device(np.concatenate(rows))
-        return varlen.run(self.run_whole_batch, ids, self.to_device(positions), offsets, max(lengths))
+        return varlen.run(
+            self.run_whole_batch, self.to_device(ids), self.to_device(positions), offsets, int(lengths.max())
+        )
 
     # --- inputs ---
 
     def pad(self, rows: Sequence[Sequence[int] | Ints]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return ids ``[B, L]``, padded at the end, and which of them are no padding, if the network needs that."""
-        lengths = np.array([len(row) for row in rows])
+        return self.pad_joined(np.concatenate(rows), np.array([len(row) for row in rows]))
+
+    def pad_joined(self, ids: Ints, lengths: Ints) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the same for rows of these lengths, whose ids follow one another."""
         filled = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.zeros(filled.shape, dtype=np.int64)
-        ids[filled] = np.concatenate(rows)
+        padded = np.zeros(filled.shape, dtype=np.int64)
+        padded[filled] = ids
         mask = self.to_device(filled.astype(np.int64)) if self.masks_padding else None
-        return self.to_device(ids), mask
+        return self.to_device(padded), mask
 
     def to_device(self, values: NDArray[Any]) -> torch.Tensor:
         """Return numbers on the network's device."""
         return on_device(values, self.device)
 
     @contextmanager
-    def ready(self) -> Iterator[None]:
+    def ready(self, modules: Sequence[torch.nn.Module] | None = None) -> Iterator[None]:
         """Make the network ready to run; afterwards it is as the user had it, who may be training it.
 
-        It is in evaluation mode, computes no gradients, and keeps no states by itself.
+        It is in evaluation mode, computes no gradients, and keeps no states by itself. Finding its modules takes about
+        a millisecond: who makes it ready several times passes them.
         """
         import torch
 
-        training = [module for module in self.network.modules() if module.training]
+        training = [module for module in modules or self.network.modules() if module.training]
         configs = [config for config in _distinct_configs(self.network.config) if hasattr(config, "use_cache")]
         uses_cache = [config.use_cache for config in configs]
         for module in training:

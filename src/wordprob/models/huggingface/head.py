@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets, slices_of
+from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.kernels import HeadScorer, head_scorer, reference
 from wordprob.models.huggingface.forward import Forward
-from wordprob.models.protocol import STATISTICS, Request, Scores
+from wordprob.models.protocol import STATISTICS
+from wordprob.models.request_arrays import RequestArrays, ScoreArrays
 
 if TYPE_CHECKING:
     import torch
 
 NO_NUMBERS: Floats = np.zeros(0)
-NO_STATISTICS: Mapping[str, Floats] = {}
 SHORT_LIST_IDS = 8
 """Lists of ids up to this length are taken id by id."""
 RANK_TOLERANCE = 1e-5
@@ -84,9 +85,7 @@ class Head:
         logits: torch.Tensor = states.float() @ self.linear.weight[chosen].float().T
         return logits if self.linear.bias is None else logits + self.linear.bias[chosen].float()
 
-    def launch(
-        self, indices: Sequence[int], requests: Sequence[Request], states: torch.Tensor, scorer: HeadScorer
-    ) -> PendingScores:
+    def launch(self, indices: Ints, requests: RequestArrays, states: torch.Tensor, scorer: HeadScorer) -> PendingScores:
         """Start to compute everything that requests need of their states; nothing here waits for the device.
 
         Parameters
@@ -100,29 +99,27 @@ class Head:
         scorer
             What :meth:`scorer` returned.
         """
-        offsets = cumulative_offsets([len(request.ids) - request.first for request in requests])
+        offsets = cumulative_offsets(requests.row_counts)
         next_ids = _next_ids(requests, offsets)
         if self._wants_distributions_only(requests, offsets):
             return PendingScores(indices, requests, offsets, self._distributions(states, next_ids))
         target, mass, normaliser = scorer(states, self._forward.to_device(next_ids))
         results = {"target": target, "mass": mass, "normaliser": normaliser}
-        gather_rows = _rows_of(requests, offsets, [request.gather for request in requests])
-        if len(gather_rows):
-            lists = np.concatenate([request.gather_lists for request in requests])
-            id_lists = next(request.id_lists for request in requests if len(request.gather))  # they share them
-            results["gathered"] = self._gather(states, normaliser, gather_rows, lists, id_lists)
-        names = list(dict.fromkeys(name for request in requests for name in request.statistics))
+        if len(requests.gather):
+            rows = _rows_of(requests, offsets, requests.gather, requests.gather_offsets)
+            results["gathered"] = self._gather(states, normaliser, rows, requests.gather_lists, requests.id_lists)
+        names = list(dict.fromkeys(chain.from_iterable(requests.statistics)))
         if names:
-            rows = _rows_of(requests, offsets, [_statistics_rows(request) for request in requests])
+            rows = _rows_of(requests, offsets, requests.statistics_rows, requests.statistics_offsets)
             results |= self._statistics(names, states, rows, next_ids, target + normaliser, normaliser)
         return PendingScores(indices, requests, offsets, results)
 
-    def _wants_distributions_only(self, requests: Sequence[Request], offsets: Ints) -> bool:
+    def _wants_distributions_only(self, requests: RequestArrays, offsets: Ints) -> bool:
         """Return True if whole distributions are wanted at every row, and the masses of no atoms."""
         has_one_atom = self._latest is not None and len(self._latest[0].labels) == 1
-        if not has_one_atom or any(request.statistics != ("log_probs",) for request in requests):
+        if not has_one_atom or any(names != ("log_probs",) for names in requests.statistics):
             return False
-        return sum(len(request.statistics_rows) for request in requests) == int(offsets[-1])
+        return len(requests.statistics_rows) == int(offsets[-1])
 
     def _distributions(self, states: torch.Tensor, next_ids: Ints) -> dict[str, torch.Tensor]:
         """Return what :meth:`launch` needs where all logits are wanted, which are then computed once."""
@@ -261,11 +258,7 @@ class PendingScores:
     """
 
     def __init__(
-        self,
-        indices: Sequence[int],
-        requests: Sequence[Request],
-        offsets: Ints,
-        results: Mapping[str, torch.Tensor],
+        self, indices: Ints, requests: RequestArrays, offsets: Ints, results: Mapping[str, torch.Tensor]
     ) -> None:
         self._indices = indices
         self._requests = requests
@@ -273,32 +266,30 @@ class PendingScores:
         self._results = {name: values.to("cpu", non_blocking=True) for name, values in results.items()}
         self._done = _record_event(results["target"].device)
 
-    def scores(self) -> Iterator[tuple[int, Scores]]:
-        """Yield the scores of each request, with its index.
+    def scores(self) -> ScoreArrays:
+        """Return the scores of all requests.
 
         Raises :class:`NotFiniteError` where the network returned no distribution.
         """
         if self._done is not None:
             self._done.synchronize()
         results = {name: self._copy(values) for name, values in self._results.items()}
-        self._check_normalisers(results["normaliser"])
-        target, mass = results["target"], results["mass"]
-        all_gathered = results.get("gathered", NO_NUMBERS)
-        gathered_so_far = 0
-        statistics_so_far = 0
-        own_rows = slices_of(self._offsets)
-        for index, request, rows in zip(self._indices, self._requests, own_rows, strict=True):
-            gathered = NO_NUMBERS
-            if len(request.gather):
-                gathered = all_gathered[gathered_so_far : gathered_so_far + len(request.gather)]
-                gathered_so_far += len(request.gather)
-            statistics = NO_STATISTICS
-            if request.statistics:
-                own = slice(statistics_so_far, statistics_so_far + len(request.statistics_rows))
-                statistics = {name: results[name][own] for name in request.statistics}
-                statistics_so_far = own.stop
-            # The last row has no next id in the request, so it has no target.
-            yield index, Scores(target[rows.start : rows.stop - 1], mass[rows], gathered, statistics)
+        self._check_normalisers(results.pop("normaliser"))
+        requests = self._requests
+        # The last row of a request has no next id in it, so it has no target.
+        has_target = np.ones(self._offsets[-1], dtype=bool)
+        has_target[self._offsets[1:] - 1] = False
+        return ScoreArrays(
+            numbers=self._indices,
+            offsets=self._offsets,
+            target=results.pop("target")[has_target],
+            mass=results.pop("mass"),
+            gathered=results.pop("gathered", NO_NUMBERS),
+            gather_offsets=requests.gather_offsets,
+            statistics=results,
+            statistics_offsets=requests.statistics_offsets,
+            statistics_names=requests.statistics,
+        )
 
     def _check_normalisers(self, normalisers: Floats) -> None:
         """Raise, unless there is a distribution at every row; a logit that is no number shows in its normaliser."""
@@ -315,26 +306,22 @@ class PendingScores:
         return numbers if self._done is None else numbers.copy()
 
 
-def _next_ids(requests: Sequence[Request], offsets: Ints) -> Ints:
+def _next_ids(requests: RequestArrays, offsets: Ints) -> Ints:
     """Return the id that comes after each row, for the rows of all requests; 0 after the last row of each."""
+    # Row j of a request comes after ids[: j + 1], so its next id is ids[j + 1].
+    n_next = requests.row_counts - 1
     next_ids = np.zeros(offsets[-1], dtype=np.int64)
     has_next = np.ones(offsets[-1], dtype=bool)
     has_next[offsets[1:] - 1] = False
-    # Row j of a request comes after ids[: j + 1], so its next id is ids[j + 1].
-    next_ids[has_next] = np.concatenate([request.ids[request.first + 1 :] for request in requests])
+    numbers = np.repeat(np.arange(len(requests)), n_next)
+    next_ids[has_next] = requests.sequences.ids_at(numbers, concat_ranges(requests.firsts + 1, n_next))
     return next_ids
 
 
-def _rows_of(requests: Sequence[Request], offsets: Ints, rows: Sequence[Ints]) -> Ints:
+def _rows_of(requests: RequestArrays, offsets: Ints, rows: Ints, rows_offsets: Ints) -> Ints:
     """Return rows of requests as indices into the rows of all of them."""
-    shifts = offsets[:-1] - np.array([request.first for request in requests], dtype=np.int64)
-    shifted: Ints = np.concatenate(rows) + np.repeat(shifts, [len(own) for own in rows])
+    shifted: Ints = rows + np.repeat(offsets[:-1] - requests.firsts, np.diff(rows_offsets))
     return shifted
-
-
-def _statistics_rows(request: Request) -> Ints:
-    """Return the rows at which statistics are wanted: none if no statistic is."""
-    return request.statistics_rows if request.statistics else request.statistics_rows[:0]
 
 
 def _to_numpy(values: torch.Tensor) -> Floats:

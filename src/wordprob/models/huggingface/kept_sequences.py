@@ -5,14 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 
-import numpy as np
-
 from wordprob.core.arrays import Ints
+from wordprob.models.batching import ID_BYTES, key_of
 from wordprob.models.huggingface.token_states import TokenStates
 
 MAX_KEPT_BYTES = 1 << 30
 """Key/value states that are kept between calls, at most; the least recently used ones are dropped first."""
-ID_BYTES = np.dtype(np.int64).itemsize
 
 
 class KeptSequences:
@@ -44,7 +42,7 @@ class KeptSequences:
         self.states.reserve(min(n_tokens, MAX_KEPT_BYTES // token_bytes))
 
     def find(self, ids: Ints) -> Ints | None:
-        """Return the slots of a sequence, or of a longer one that begins with it."""
+        """Return the slots of a sequence: its own, or the first ones of a longer one that begins with it."""
         key = key_of(ids)
         if key not in self._slots:
             # What begins with the key comes next after it.
@@ -53,7 +51,7 @@ class KeptSequences:
                 return None
             key = self._in_order[place]
         self._slots.move_to_end(key)
-        return self._slots[key]
+        return self._slots[key][: len(ids)]
 
     def find_longest(self, ids: Ints, n_least: int) -> Ints | None:
         """Return the slots of the longest sequence that these ids begin with, if it is longer than ``n_least``."""
@@ -81,8 +79,3 @@ class KeptSequences:
         key, slots = self._slots.popitem(last=False)
         del self._in_order[bisect_left(self._in_order, key)]
         self.states.release(slots)
-
-
-def key_of(ids: Ints) -> bytes:
-    """Return ids as bytes: a sequence begins with another exactly if its bytes begin with the other's."""
-    return ids.astype(np.int64, copy=False).tobytes()

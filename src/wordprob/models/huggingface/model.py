@@ -20,6 +20,7 @@ from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
 from wordprob.models.huggingface.prefix_cache import PrefixCache
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches
 
 if TYPE_CHECKING:
     import torch
@@ -175,7 +176,8 @@ class HFModel:
         On a GPU the first batches are under way when this returns. Several threads may call it at the same time.
         """
         self._follow_changes()
-        return self._read_ahead(self._launch_in_full(range(len(requests)), requests, atoms))
+        arrays = RequestArrays.of(requests)
+        return self._read_ahead(self._launch_in_full(np.arange(len(arrays)), arrays, atoms))
 
     def open(
         self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
@@ -186,23 +188,22 @@ class HFModel:
         alone has its context, or that the network cannot go on with from the states of a context, is run in full.
         """
         self._follow_changes()
-        return self._read_ahead(self._launch_shared(requests, atoms, states))
+        return self._read_ahead(self._launch_shared(RequestArrays.of(requests), atoms, states))
 
-    def _launch_in_full(
-        self, indices: Sequence[int], requests: Sequence[Request], atoms: Atoms
-    ) -> Iterator[PendingScores]:
+    def _launch_in_full(self, indices: Ints, requests: RequestArrays, atoms: Atoms) -> Iterator[PendingScores]:
         scorer = self.head.scorer(atoms)
-        chosen = [requests[index] for index in indices]
+        chosen = requests.choose(indices)
 
         def launch(batch: list[int]) -> PendingScores:
-            together = [chosen[place] for place in batch]
+            places = np.array(batch, dtype=np.int64)
+            together = chosen.choose(places)
             states = self.forward.run_requests(together)
-            return self.head.launch([indices[place] for place in batch], together, states, scorer)
+            return self.head.launch(indices[places], together, states, scorer)
 
         yield from self.forward.run_batches(chosen, launch)
 
     def _launch_shared(
-        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None
+        self, requests: RequestArrays, atoms: Atoms, states: PrefixStates | None
     ) -> Iterator[PendingScores]:
         in_full, kept, shared = self.prefix_cache.split(requests, states)
         yield from self._launch_in_full(in_full, requests, atoms)
@@ -211,16 +212,15 @@ class HFModel:
         if states is not None:
             runs.append(self.prefix_cache.run_and_keep(requests, kept, states))
         for indices, hidden in chain.from_iterable(runs):
-            together = [requests[index] for index in indices]
-            yield self.head.launch(indices, together, hidden, scorer)
+            yield self.head.launch(indices, requests.choose(indices), hidden, scorer)
 
-    def _read_ahead(self, launches: Iterator[PendingScores]) -> Iterator[tuple[int, Scores]]:
+    def _read_ahead(self, launches: Iterator[PendingScores]) -> ScoreBatches:
         """Return the scores of batches, oldest first, while a GPU is at work on the next ones."""
         stepwise = self._one_thread_at_a_time(launches)
         in_flight = deque(islice(stepwise, BATCHES_IN_FLIGHT if self.forward.on_gpu else 0))
-        return self._named_errors(_scores(in_flight, stepwise))
+        return ScoreBatches(self._named_errors(_scores(in_flight, stepwise)))
 
-    def _named_errors(self, scores: Iterator[tuple[int, Scores]]) -> Iterator[tuple[int, Scores]]:
+    def _named_errors(self, scores: Iterator[ScoreArrays]) -> Iterator[ScoreArrays]:
         try:
             yield from scores
         except NotFiniteError as error:
@@ -232,8 +232,9 @@ class HFModel:
         The lock is released between steps, and the network is as it was, while the caller has the result.
         """
         end: Any = object()
+        modules = list(self.network.modules())
         while True:
-            with self._lock, self.forward.ready():
+            with self._lock, self.forward.ready(modules):
                 step = next(steps, end)
             if step is end:
                 return
@@ -267,7 +268,9 @@ class HFModel:
         if not len(ids):
             return
         with self.forward.ready():
-            normalisers = self.head.logits(self.forward.run_requests([Request(ids)])).logsumexp(dim=-1)
+            normalisers = self.head.logits(self.forward.run_requests(RequestArrays.of([Request(ids)]))).logsumexp(
+                dim=-1
+            )
         wrong = torch.nonzero(~torch.isfinite(normalisers))
         if len(wrong):
             raise self._not_finite(ids[: int(wrong[0, 0]) + 1])
@@ -300,13 +303,13 @@ def _first_damaged_tensor(network: Any) -> str:
     return ""
 
 
-def _scores(in_flight: deque[PendingScores], launches: Iterator[PendingScores]) -> Iterator[tuple[int, Scores]]:
+def _scores(in_flight: deque[PendingScores], launches: Iterator[PendingScores]) -> Iterator[ScoreArrays]:
     """Yield the scores of the batches in flight, oldest first; launch one more for each batch that is read."""
     for pending in launches:
         in_flight.append(pending)
-        yield from in_flight.popleft().scores()
+        yield in_flight.popleft().scores()
     while in_flight:
-        yield from in_flight.popleft().scores()
+        yield in_flight.popleft().scores()
 
 
 def context_length(config: Any) -> int:

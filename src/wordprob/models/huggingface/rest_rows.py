@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from wordprob.core.arrays import Ints, concat_ranges
 from wordprob.models.batching import pack
 from wordprob.models.huggingface.token_states import PADDING_SLOT
-from wordprob.models.protocol import Request
+from wordprob.models.request_arrays import RequestArrays
 
 if TYPE_CHECKING:
     import torch
@@ -24,24 +24,36 @@ PADDING = -1
 """Stands for the number of a rest where a row has none."""
 NO_REST = -2
 """Stands for the number of a rest where tokens before a row belong to its context, or are padding."""
+CONTEXT = -3
+"""Stands for the number of a rest where a row has a token of its context, which is run with the rests."""
+NO_IDS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Rest(NamedTuple):
-    """What is run of a request.
+class Rests(NamedTuple):
+    """What is run of the requests of several contexts, those of one context after those of another.
 
     Attributes
     ----------
-    member
-        The request, by index.
-    own_slots
-        The states that are kept of its first tokens after the context.
+    members
+        The requests, by index.
+    context_offsets
+        Where the rests of each context begin, and where the last ones end.
+    n_context
+        How many tokens of its context each request has.
+    n_own
+        How many of its first tokens after the context are kept.
     n_run
         How many tokens are run.
+    own_slots
+        The states of the tokens that are kept, by the number of the rest, where there are any.
     """
 
-    member: int
-    own_slots: Ints
-    n_run: int
+    members: Ints
+    context_offsets: Ints
+    n_context: Ints
+    n_own: Ints
+    n_run: Ints
+    own_slots: Mapping[int, Ints]
 
 
 class RestRow(NamedTuple):
@@ -50,33 +62,49 @@ class RestRow(NamedTuple):
     Attributes
     ----------
     context_slots
-        The states of the context.
-    rests
-        The rests.
+        The states of the context; none if it is run in the same row.
+    context_ids
+        The context, if it is run in the same row, before the rests.
+    first, stop
+        The rests: from which number up to which.
     n_kept, n_run
         How many tokens are kept for the row, and how many are run.
     """
 
     context_slots: Ints
-    rests: list[Rest]
+    context_ids: Ints
+    first: int
+    stop: int
     n_kept: int
     n_run: int
 
 
-def rows_of(context_slots: Ints, rests: Sequence[Rest], max_tokens: int) -> list[RestRow]:
-    """Return the rests of a context in rows of at most so many tokens that are run."""
+def rows_after_contexts(rests: Rests, slots_of_contexts: Sequence[Ints], max_tokens: int) -> list[RestRow]:
+    """Return rests in rows of at most so many tokens that are run; the states of their contexts are kept."""
     rows = []
-    for places in pack([rest.n_run for rest in rests], max_tokens):
-        own = [rests[place] for place in places]
-        n_kept = len(context_slots) + sum(len(rest.own_slots) for rest in own)
-        rows.append(RestRow(context_slots, own, n_kept, sum(rest.n_run for rest in own)))
+    n_own, n_run = rests.n_own.tolist(), rests.n_run.tolist()
+    bounds = rests.context_offsets.tolist()
+    for slots, low, high in zip(slots_of_contexts, bounds, bounds[1:], strict=False):
+        for places in pack(n_run[low:high], max_tokens):
+            first, stop = low + places[0], low + places[-1] + 1
+            n_kept = len(slots) + sum(n_own[first:stop])
+            rows.append(RestRow(slots, NO_IDS, first, stop, n_kept, sum(n_run[first:stop])))
     return rows
 
 
-def best_row_tokens(rests: Sequence[Sequence[Rest]], context_lengths: Sequence[int]) -> int:
+def rows_with_contexts(rests: Rests, contexts: Sequence[Ints]) -> list[RestRow]:
+    """Return all rests of each context in one row, in which the context is run too."""
+    rows = []
+    bounds = rests.context_offsets.tolist()
+    for ids, first, stop in zip(contexts, bounds, bounds[1:], strict=False):
+        rows.append(RestRow(NO_IDS, ids, first, stop, 0, len(ids) + int(rests.n_run[first:stop].sum())))
+    return rows
+
+
+def best_row_tokens(rests: Rests, context_lengths: Sequence[int]) -> int:
     """Return how long rows are to be: long ones are padded, and before each short one its context stands again."""
-    longest = max(rest.n_run for own in rests for rest in own)
-    tokens = np.array([sum(rest.n_run for rest in own) for own in rests])
+    longest = int(rests.n_run.max())
+    tokens = np.add.reduceat(rests.n_run, rests.context_offsets[:-1])
     choices = [longest]
     while 2 * choices[-1] <= MAX_ROW_TOKENS and choices[-1] < tokens.max():
         choices.append(2 * choices[-1])
@@ -94,6 +122,8 @@ class RestBatch:
 
     Attributes
     ----------
+    members
+        The requests, by index.
     slots, owners
         ``[B, L]``: where the states of kept tokens are, and the number of the rest in its row that each belongs to.
     ids, positions
@@ -106,7 +136,7 @@ class RestBatch:
         ``[B, Q]``: whether the hidden states of a token are wanted, and whether its key/value states are to be kept.
     """
 
-    def __init__(self, rows: Sequence[RestRow], requests: Sequence[Request]) -> None:
+    def __init__(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays) -> None:
         shape = len(rows), max(row.n_run for row in rows)
         self.slots = np.full((len(rows), max(row.n_kept for row in rows)), PADDING_SLOT)
         self.owners = np.full(self.slots.shape, NO_REST)
@@ -117,31 +147,37 @@ class RestBatch:
         self.wanted = np.zeros(shape, dtype=bool)
         self.extended = np.zeros(shape, dtype=bool)
         for number, row in enumerate(rows):
-            kept = [row.context_slots, *(rest.own_slots for rest in row.rests if len(rest.own_slots))]
+            kept = [
+                row.context_slots,
+                *(rests.own_slots[n] for n in range(row.first, row.stop) if n in rests.own_slots),
+            ]
             self.slots[number, : row.n_kept] = np.concatenate(kept)
-        self._fill(rows, [requests[rest.member] for row in rows for rest in row.rests])
+            n_context = len(row.context_ids)
+            self.ids[number, :n_context] = row.context_ids
+            self.positions[number, :n_context] = np.arange(n_context)
+            self.rest_numbers[number, :n_context] = CONTEXT
+        self._fill(rows, rests, requests)
 
-    def _fill(self, rows: Sequence[RestRow], members: Sequence[Request]) -> None:
-        """Fill in what is known of the members, those of one row after those of another, all at once."""
-        rests = [rest for row in rows for rest in row.rests]
-        rests_of_rows = np.array([len(row.rests) for row in rows])
+    def _fill(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays) -> None:
+        """Fill in what is known of the rests, those of one row after those of another, all at once."""
+        rests_of_rows = np.array([row.stop - row.first for row in rows])
+        chosen = concat_ranges(np.array([row.first for row in rows]), rests_of_rows)
         row_of_rest = np.repeat(np.arange(len(rows)), rests_of_rows)
         number_of_rest = concat_ranges(np.zeros_like(rests_of_rows), rests_of_rows)
-        contexts = np.array([request.n_context for request in members])
-        firsts = np.array([request.first for request in members])
-        n_own = np.array([len(rest.own_slots) for rest in rests])
-        n_run = np.array([rest.n_run for rest in rests])
-        begins = contexts + n_own
-        tokens = [request.ids[begin:] for request, begin in zip(members, begins.tolist(), strict=True)]
+        members, n_own, n_run = rests.members[chosen], rests.n_own[chosen], rests.n_run[chosen]
+        begins = rests.n_context[chosen] + n_own
 
-        run = np.repeat(row_of_rest, n_run), concat_ranges(np.zeros_like(rests_of_rows), [row.n_run for row in rows])
+        in_context = np.array([len(row.context_ids) for row in rows])
+        columns = concat_ranges(in_context, np.array([row.n_run for row in rows]) - in_context)
+        run = np.repeat(row_of_rest, n_run), columns
         positions = concat_ranges(begins, n_run)
-        self.ids[run] = np.concatenate(tokens)
+        self.members = members
+        self.ids[run] = requests.sequences.ids_at(np.repeat(members, n_run), positions)
         self.positions[run] = positions
-        self.context_lengths[run] = np.repeat(contexts, n_run)
+        self.context_lengths[run] = np.repeat(rests.n_context[chosen], n_run)
         self.rest_numbers[run] = np.repeat(number_of_rest, n_run)
-        self.wanted[run] = positions >= np.repeat(firsts, n_run)
-        self.extended[run] = np.repeat([request.is_extended_later for request in members], n_run)
+        self.wanted[run] = positions >= np.repeat(requests.firsts[members], n_run)
+        self.extended[run] = np.repeat(requests.is_extended_later[members], n_run)
         if n_own.any():
             context_ends = np.array([len(row.context_slots) for row in rows])
             n_own_of_rows = np.array([row.n_kept for row in rows]) - context_ends
@@ -162,4 +198,6 @@ def visible(owners: torch.Tensor, context_lengths: torch.Tensor, rest_numbers: t
     own = owners[:, None, :] == rest_numbers[:, :, None]
     same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
     not_later = places[:, None] >= places[None, :]
-    return torch.cat([context | own, same_rest & not_later], dim=2)[:, None]
+    # A context that is run in the row stands at its beginning.
+    in_context = (rest_numbers[:, None, :] == CONTEXT) & (places < context_lengths[:, :, None])
+    return torch.cat([context | own, (same_rest & not_later) | in_context], dim=2)[:, None]

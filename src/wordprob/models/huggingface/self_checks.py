@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from wordprob.core.arrays import Ints
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.tokenizer import first_line
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
 from wordprob.models.protocol import PrefixStates, Request
+from wordprob.models.request_arrays import RequestArrays
 
 if TYPE_CHECKING:
     import torch
@@ -149,6 +153,11 @@ def _equal(values: torch.Tensor, others: torch.Tensor) -> bool:
     return values.shape == others.shape and torch.allclose(values, others.to(values.dtype), rtol=1e-2)
 
 
+def _run_alone(forward: Forward, ids: Ints) -> torch.Tensor:
+    """Return the states of one sequence."""
+    return forward.run_requests(RequestArrays.of([Request(ids)]))
+
+
 def padding_is_unseen(forward: Forward) -> bool:
     """Return True if what comes after a text changes nothing in it, as in every causal network."""
     masked = forward.masks_padding
@@ -174,7 +183,7 @@ def checked_varlen_attention(forward: Forward) -> VarlenAttention | None:
     with forward.ready():
         try:
             varlen = VarlenAttention(forward.network)
-            states = forward.run_unpadded(varlen, rows)
+            states = forward.run_unpadded(varlen, np.concatenate(rows), np.array([len(row) for row in rows]))
             padded = forward.run_trunk(input_ids=ids, attention_mask=mask)[0]
         except UNSUPPORTED:
             return None
@@ -212,7 +221,7 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     try:
         with forward.ready():
             found = [sequence for batch in cache.run_sequences(sequences, KeptSequences()) for sequence in batch]
-            alone = [forward.run_requests([Request(sequences[sequence.number])]) for sequence in found]
+            alone = [_run_alone(forward, sequences[sequence.number]) for sequence in found]
     except UNSUPPORTED:
         return False
     finally:
@@ -257,10 +266,10 @@ def _resumed_are_correct(
     """Return True if requests that go on from what is kept have the distributions that they have alone."""
     import torch
 
-    groups = cache.split(requests, states)
-    for indices, hidden in cache.run_shared(requests, groups.shared, states):
-        whole = [requests[index] for index in indices]
-        expected = torch.log_softmax(head.logits(forward.run_requests(whole)), dim=-1)
+    arrays = RequestArrays.of(requests)
+    groups = cache.split(arrays, states)
+    for indices, hidden in cache.run_shared(arrays, groups.shared, states):
+        expected = torch.log_softmax(head.logits(forward.run_requests(arrays.choose(indices))), dim=-1)
         resumed = torch.log_softmax(head.logits(hidden), dim=-1)
         differences = (resumed - expected).abs().masked_fill(resumed == expected, 0.0)  # both may be minus infinity
         if is_full_precision(forward.network.dtype):
