@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import MODELS, TOKENIZERS, shared
 from wordprob.models.huggingface import chunked_tokenization as chunking
+from wordprob.models.huggingface import tokenizer as huggingface_tokenizer
 
 DROPPED = {
     # name: how many characters a cut leaves out
@@ -107,6 +108,36 @@ def test_chunks_give_the_tokens_of_any_text(tokenizer_of, name):
         assert_same(tokenizer, texts, size)
 
     check()
+
+
+@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+def test_joined_texts_have_the_tokens_that_they_have_apart(tokenizer_of, name):
+    tokenizer = tokenizer_of(name)
+    spaced = st.tuples(st.sampled_from(["", " "]), TEXTS).map("".join)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(spaced, min_size=1, max_size=12))
+    def check(texts):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(huggingface_tokenizer, "MIN_JOINED_TEXTS", 1)
+            found = tokenizer.encode(texts)
+        for tokens, expected in zip(found, whole(tokenizer, texts), strict=True):
+            assert tokens.ids.tolist() == expected.ids.tolist()
+            assert np.array_equal(tokens.starts, expected.starts)
+            assert np.array_equal(tokens.ends, expected.ends)
+            assert tokens.exact == expected.exact
+
+    check()
+
+
+def test_many_words_are_tokenized_as_one_text(tokenizer_of, monkeypatch):
+    tokenizer = pickle.loads(pickle.dumps(tokenizer_of("gpt2")))
+    words = [f" {word}" for word in long_text().split()[:300] if word.isalpha()]
+    expected, batch, seen = tokenizer.encode_whole(words), tokenizer.encode_whole, []
+    tokenizer.dropped_at_cut  # noqa: B018  (this tries a text)
+    monkeypatch.setattr(tokenizer, "encode_whole", lambda texts: seen.append(list(texts)) or batch(seen[-1]))
+    assert [tokens.ids.tolist() for tokens in tokenizer.encode(words)] == expected
+    assert seen == [["".join(words)]]
 
 
 def test_the_default_model_is_cut(smollm2):

@@ -51,6 +51,15 @@ def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
     return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
 
 
+def joined_offsets(parts: Sequence[Ints]) -> Ints:
+    """Return where segments begin and end when the segments of each part are put behind those of the one before.
+
+    >>> joined_offsets([np.array([0, 2]), np.array([0, 1, 4])])
+    array([0, 2, 3, 6])
+    """
+    return cumulative_offsets(np.concatenate([np.diff(offsets) for offsets in parts]))
+
+
 def segments(offsets: Ints, numbers: Ints) -> tuple[Ints, Ints]:
     """Return where the items of some segments are, one segment after the other, and where each begins among these.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wordprob.core.arrays import Ints, concat_ints, concat_ranges, cumulative_offsets, segments
+from wordprob.core.arrays import Ints, concat_ints, concat_ranges, cumulative_offsets, joined_offsets, segments
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,19 @@ class IdSequences:
         """Put sequences end to end, without heads."""
         none = np.zeros(len(sequences), dtype=np.int64)
         return cls((), none, none, concat_ints(sequences), cumulative_offsets(map(len, sequences)))
+
+    @classmethod
+    def join(cls, parts: Sequence[IdSequences]) -> IdSequences:
+        """Put sequences behind others."""
+        first_heads = cumulative_offsets([len(part.heads) for part in parts])[:-1].tolist()
+        shifted = [part.head_numbers + first for part, first in zip(parts, first_heads, strict=True)]
+        return cls(
+            heads=[head for part in parts for head in part.heads],
+            head_numbers=np.concatenate(shifted),
+            head_lengths=np.concatenate([part.head_lengths for part in parts]),
+            own_ids=np.concatenate([part.own_ids for part in parts]),
+            own_offsets=joined_offsets([part.own_offsets for part in parts]),
+        )
 
     def __len__(self) -> int:
         """Return the number of sequences."""

@@ -14,7 +14,16 @@ from typing import TypeVar, overload
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, cumulative_offsets, segments, slices_of
+from wordprob.core.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    concat_ints,
+    cumulative_offsets,
+    joined_offsets,
+    segments,
+    slices_of,
+)
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import Request, Scores, Unlisted
 
@@ -73,6 +82,27 @@ class RequestArrays(Sequence[Request]):
             statistics_rows=concat_ints(np.asarray(rows, dtype=np.int64) for rows in asks_statistics),
             statistics_offsets=cumulative_offsets(map(len, asks_statistics)),
             is_extended_later=np.array([request.is_extended_later for request in requests], dtype=bool),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[RequestArrays]) -> RequestArrays:
+        """Put requests behind others."""
+        if len(parts) == 1:
+            return parts[0]
+        first_lists = cumulative_offsets([len(part.id_lists) for part in parts])[:-1].tolist()
+        shifted = [part.gather_lists + first for part, first in zip(parts, first_lists, strict=True)]
+        return cls(
+            sequences=IdSequences.join([part.sequences for part in parts]),
+            firsts=np.concatenate([part.firsts for part in parts]),
+            context_tokens=np.concatenate([part.context_tokens for part in parts]),
+            gather=np.concatenate([part.gather for part in parts]),
+            gather_lists=np.concatenate(shifted),
+            gather_offsets=joined_offsets([part.gather_offsets for part in parts]),
+            id_lists=[ids for part in parts for ids in part.id_lists],
+            statistics=[names for part in parts for names in part.statistics],
+            statistics_rows=np.concatenate([part.statistics_rows for part in parts]),
+            statistics_offsets=joined_offsets([part.statistics_offsets for part in parts]),
+            is_extended_later=np.concatenate([part.is_extended_later for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -195,17 +225,36 @@ class ScoreArrays:
             return parts[0]
         return cls(
             numbers=np.concatenate([part.numbers for part in parts]),
-            offsets=_joined_offsets([part.offsets for part in parts]),
+            offsets=joined_offsets([part.offsets for part in parts]),
             target=np.concatenate([part.target for part in parts]),
             mass=np.concatenate([part.mass for part in parts]),
             gathered=np.concatenate([part.gathered for part in parts]),
-            gather_offsets=_joined_offsets([part.gather_offsets for part in parts]),
+            gather_offsets=joined_offsets([part.gather_offsets for part in parts]),
             statistics={
                 name: np.concatenate([part.statistics[name] for part in parts]) for name in parts[0].statistics
             },
-            statistics_offsets=_joined_offsets([part.statistics_offsets for part in parts]),
+            statistics_offsets=joined_offsets([part.statistics_offsets for part in parts]),
             statistics_names=[names for part in parts for names in part.statistics_names],
-            unlisted=[each for part in parts for each in part.unlisted],
+            unlisted=_joined_unlisted(parts),
+        )
+
+    def choose(self, places: Ints) -> ScoreArrays:
+        """Return some of the answers, in this order."""
+        rows, offsets = segments(self.offsets, places)
+        targets, _ = segments(self.offsets - np.arange(len(self.offsets)), places)
+        gathered, gather_offsets = segments(self.gather_offsets, places)
+        statistics, statistics_offsets = segments(self.statistics_offsets, places)
+        return ScoreArrays(
+            numbers=self.numbers[places],
+            offsets=offsets,
+            target=self.target[targets],
+            mass=self.mass[rows],
+            gathered=self.gathered[gathered],
+            gather_offsets=gather_offsets,
+            statistics={name: values[statistics] for name, values in self.statistics.items()},
+            statistics_offsets=statistics_offsets,
+            statistics_names=[self.statistics_names[place] for place in places.tolist()],
+            unlisted=[self.unlisted[place] for place in places.tolist()] if self.unlisted else (),
         )
 
     def __len__(self) -> int:
@@ -231,8 +280,10 @@ class ScoreArrays:
             )
 
 
-def _joined_offsets(parts: Sequence[Ints]) -> Ints:
-    return cumulative_offsets(np.concatenate([np.diff(offsets) for offsets in parts]))
+def _joined_unlisted(parts: Sequence[ScoreArrays]) -> Sequence[Unlisted | None]:
+    if not any(part.unlisted for part in parts):
+        return ()
+    return [each for part in parts for each in part.unlisted or [None] * len(part)]
 
 
 class ScoreBatches(Iterator[tuple[int, Scores]]):

@@ -77,9 +77,10 @@ def continuations_of(
     """Put continuations after their contexts; parameters as for :meth:`wordprob.Scorer.score_continuations`."""
     befores, afters = pair_up(contexts, continuations, crossed)
     alone = with_ids(afters, ids)
-    with_separator = {context: context + separator for context in set(befores)}
+    # Each context with the separator, if it needs one before what does not begin with white space.
+    with_separator = {context: join_texts(context, "", separator)[0] for context in set(befores)}
     joined = [
-        context if has_space_between(context, after) else with_separator[context]
+        context if after[:1].isspace() else with_separator[context]
         for context, after in zip(befores, afters, strict=True)
     ]
     whole = [Document(document.id, context + document.text) for document, context in zip(alone, joined, strict=True)]

@@ -252,15 +252,12 @@ def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Int
 def _different_heads(prepared: PreparedBatch, texts: Ints, shares_head: Bools) -> tuple[list[Ints], Ints]:
     """Return the heads of windows that share theirs, and which of them each window has."""
     head_numbers = np.zeros(len(texts), dtype=np.int64)
-    numbers: dict[int, int] = {}
-    heads: list[Ints] = []
-    for window in np.flatnonzero(shares_head).tolist():
-        head = prepared.head(int(texts[window]))
-        number = numbers.setdefault(id(head), len(heads))  # texts with the same head have the same array
-        if number == len(heads):
-            heads.append(head)
-        head_numbers[window] = number
-    return heads, head_numbers
+    sharing = texts[shares_head].tolist()
+    # Texts with the same head have the same array.
+    _, firsts, head_numbers[shares_head] = np.unique(
+        [id(prepared.head(text)) for text in sharing], return_index=True, return_inverse=True
+    )
+    return [prepared.head(sharing[first]) for first in firsts.tolist()], head_numbers
 
 
 class _LeavingBranches:

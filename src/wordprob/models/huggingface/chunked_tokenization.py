@@ -1,4 +1,4 @@
-r"""Long texts are tokenized in chunks, cut where the tokens are certain to stay the same.
+r"""Long texts are tokenized in chunks, cut where the tokens are certain to stay the same; short ones are joined there.
 
 A cut is before a single space between two letters. What each step of a tokenizer does at such a place is known:
 
@@ -22,7 +22,7 @@ A tokenizer with any other step receives its texts whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import regex
@@ -99,6 +99,30 @@ def chunks(text: str, size: int, dropped: int) -> Iterator[str]:
         yield text[begin : match.start()]
         begin = match.start() + dropped
     yield text[begin:]
+
+
+def joined_runs(texts: Sequence[str], dropped: int) -> Iterator[list[str]]:
+    """Yield texts in runs that have the same tokens joined as apart: at each joint there is a cut.
+
+    ``dropped`` is what :func:`characters_dropped_at_cut` returned.
+
+    >>> list(joined_runs(["To be", " or", " not.", " to", "be"], 0))
+    [['To be', ' or', ' not.'], [' to'], ['be']]
+    """
+    space = " " * dropped
+    run: list[str] = []
+    n_characters = 0
+    for text in texts:
+        joint = run[-1][-1:] + space + text[: 2 - dropped] if run else ""
+        if not CUT_PATTERN.search(joint) or n_characters > CHUNK_CHARACTERS:
+            if run:
+                yield run
+            run = []
+            n_characters = 0
+        run.append(text)
+        n_characters += len(text)
+    if run:
+        yield run
 
 
 def characters_dropped_at_cut(backend: Any) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
+from collections.abc import Callable
 
 from wordprob.core.arrays import Ints
 from wordprob.models.batching import ID_BYTES, key_of
@@ -28,6 +29,7 @@ class KeptSequences:
         self.states = TokenStates()
         self._slots: OrderedDict[bytes, Ints] = OrderedDict()
         self._in_order: list[bytes] = []
+        self._deferred: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -41,8 +43,19 @@ class KeptSequences:
         """Make room for so many more tokens, each of so many bytes, as far as they can be kept."""
         self.states.reserve(min(n_tokens, MAX_KEPT_BYTES // token_bytes))
 
+    def defer(self, keep: Callable[[], None]) -> None:
+        """Put off a step that keeps sequences until one is looked for: often none is any more."""
+        self._take_deferred()
+        self._deferred = keep
+
+    def _take_deferred(self) -> None:
+        if self._deferred is not None:
+            keep, self._deferred = self._deferred, None
+            keep()
+
     def find(self, ids: Ints) -> Ints | None:
         """Return the slots of a sequence: its own, or the first ones of a longer one that begins with it."""
+        self._take_deferred()
         key = key_of(ids)
         if key not in self._slots:
             # What begins with the key comes next after it.
@@ -55,6 +68,7 @@ class KeptSequences:
 
     def find_longest(self, ids: Ints, n_least: int) -> Ints | None:
         """Return the slots of the longest sequence that these ids begin with, if it is longer than ``n_least``."""
+        self._take_deferred()
         lengths = range(len(ids), n_least, -1)
         key = key_of(ids) if lengths else b""
         for length in lengths:

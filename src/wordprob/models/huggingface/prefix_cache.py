@@ -20,6 +20,7 @@ Sequences that are run in full, contexts among them, are run as trees where they
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -393,7 +394,7 @@ class PrefixCache:
             batch = RestBatch(chosen, rests, requests)
             hidden, cache = self._run_row_batch(batch, kept)
             if keep_contexts:
-                self._keep_contexts(batch, chosen, cache, kept)
+                kept.defer(partial(self._keep_contexts, batch, chosen, cache, kept))
             self._keep_extended(batch, chosen, rests, requests, cache, kept)
             self._count(chosen)
             return batch.members, hidden

@@ -12,6 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from wordprob.core.arrays import slices_of
 from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.errors import ModelError, OptionError
 from wordprob.models.huggingface import chunked_tokenization as chunking
@@ -26,6 +29,9 @@ DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]")
 
 CHAT_TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]")
 """Tokens that open a turn of a chat; some tokenizers declare one of these as their BOS."""
+
+MIN_JOINED_TEXTS = 64
+"""So many texts are joined, where that is possible, before they are tokenized."""
 
 MAX_LISTED_TOKENS = 20
 """How many control tokens an error message lists."""
@@ -119,6 +125,8 @@ class HFTokenizer:
         longest = max(map(len, texts), default=0)
         if longest > chunking.MAX_WHOLE_CHARACTERS and self.dropped_at_cut is not None:
             ids = self._encode_chunked(texts, self.dropped_at_cut)
+        elif len(texts) >= MIN_JOINED_TEXTS and self.dropped_at_cut is not None:
+            ids = self._encode_joined(texts, self.dropped_at_cut)
         else:
             ids = self.encode_whole(texts)
         return all_spans(texts, ids, self.vocabulary, lambda n: self.offsets(texts[n]))
@@ -162,6 +170,27 @@ class HFTokenizer:
             else:
                 ids.append(self._join_ids(chunking.chunks(text, chunking.CHUNK_CHARACTERS, dropped)))
         return ids
+
+    def _encode_joined(self, texts: Sequence[str], dropped: int) -> list[Sequence[int]]:
+        """Tokenize texts that can be joined as one: for many short ones, that takes less time than one by one."""
+        runs = list(chunking.joined_runs(texts, dropped))
+        all_ids = self.encode_whole((" " * dropped).join(run) for run in runs)
+        ids: list[Sequence[int]] = []
+        for run, run_ids in zip(runs, all_ids, strict=True):
+            parts = [run_ids] if len(run) == 1 else self._split_ids(run_ids, run, dropped)
+            ids += parts or self.encode_whole(run)
+        return ids
+
+    def _split_ids(self, ids: Sequence[int], texts: Sequence[str], dropped: int) -> list[Sequence[int]]:
+        """Return the ids of texts from those of the joined texts; none if the tokens do not add up to the texts."""
+        # Where one character is dropped, a space is put before every text.
+        stops = np.cumsum([len(text.encode("utf-8", "surrogatepass")) + dropped for text in texts])
+        token_stops = np.cumsum(self.vocabulary.lengths[np.array(ids)])
+        last_tokens = np.searchsorted(token_stops, stops)
+        if last_tokens[-1] != len(ids) - 1 or not np.array_equal(token_stops[last_tokens], stops):
+            return []
+        offsets = np.append(0, last_tokens + 1)
+        return [ids[part] for part in slices_of(offsets)]
 
     def _join_ids(self, chunks: Iterator[str]) -> Sequence[int]:
         ids = array("q")
