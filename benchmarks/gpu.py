@@ -19,12 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import gpu_head
 import record
 import torch
 import transformers
 
 from runs import done_marks, pace
+from shapes import SHAPES, config_of
 from wordprob import runs
 from wordprob.models.batching import padded_batches
 from wordprob.models.huggingface.model import HFModel
@@ -34,18 +34,9 @@ from wordprob.scoring.scorer import Scorer
 
 def model_of(shape, tokenizer, compile=False):
     """Return a model of random weights, small enough that its softmax is not all in one place."""
-    size, layers, heads, feed = gpu_head.SHAPES[shape]
-    config = transformers.GPTNeoXConfig(
-        vocab_size=gpu_head.VOCABULARY,
-        hidden_size=size,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=feed,
-        max_position_embeddings=2048,
-    )
     torch.manual_seed(0)
     with torch.device("cuda"):
-        model = transformers.GPTNeoXForCausalLM(config).to(torch.bfloat16).eval()
+        model = transformers.GPTNeoXForCausalLM(config_of(shape)).to(torch.bfloat16).eval()
     return HFModel(model, tokenizer, {"model": shape}, compile=compile)
 
 
@@ -132,7 +123,7 @@ def main():
     parser.add_argument("tokenizer")
     parser.add_argument("texts")
     parser.add_argument("results", nargs="?")
-    parser.add_argument("--shapes", nargs="+", default=list(gpu_head.SHAPES))
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--readers", nargs="+", type=int, default=[0, 4])
     parser.add_argument("--workers", nargs="*", type=int, default=[])
     parser.add_argument("--repeat", nargs="+", type=int, default=[1], help="how often the texts are taken")

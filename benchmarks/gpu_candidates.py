@@ -25,7 +25,7 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import record
-from shapes import SHAPES, VOCABULARY
+from shapes import SHAPES, config_of
 
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import read_tokenizer
@@ -41,17 +41,8 @@ ROUNDS = 10
 
 def model_of(shape, tokenizer, device):
     """Return a model of random weights."""
-    size, layers, heads, feed = SHAPES[shape]
-    config = transformers.GPTNeoXConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=size,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=feed,
-        max_position_embeddings=2048,
-    )
     torch.manual_seed(0)
-    network = transformers.GPTNeoXForCausalLM(config)
+    network = transformers.GPTNeoXForCausalLM(config_of(shape))
     if device == "cuda":
         network = network.to(torch.bfloat16).to(device)
     return HFModel(network.eval(), tokenizer, {"model": shape})

@@ -17,7 +17,7 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import record
-from shapes import SHAPES, VOCABULARY
+from shapes import SHAPES, VOCABULARY, config_of
 
 from wordprob.kernels import fused, reference
 
@@ -51,17 +51,9 @@ def extra_memory(function):
 
 
 def trunk_of(shape):
-    size, layers, heads, feed = SHAPES[shape]
-    config = transformers.GPTNeoXConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=size,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=feed,
-    )
     torch.manual_seed(0)
     with torch.device("cuda"):
-        return transformers.GPTNeoXModel(config).to(torch.bfloat16).eval()
+        return transformers.GPTNeoXModel(config_of(shape)).to(torch.bfloat16).eval()
 
 
 def naive_recipe(hidden, weight, targets, atom_of_token):

@@ -10,3 +10,18 @@ SHAPES = {
     "pythia-6.9b": (4096, 32, 32, 16384),
 }
 VOCABULARY = 50304
+
+
+def config_of(shape):
+    """Return the configuration of a Pythia model of this shape."""
+    import transformers
+
+    size, layers, heads, feed = SHAPES[shape]
+    return transformers.GPTNeoXConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=feed,
+        max_position_embeddings=2048,
+    )
