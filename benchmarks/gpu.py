@@ -22,9 +22,9 @@ from pathlib import Path
 import record
 import torch
 import transformers
+from shapes import SHAPES, config_of
 
 from runs import done_marks, pace
-from shapes import SHAPES, config_of
 from wordprob import runs
 from wordprob.models.batching import padded_batches
 from wordprob.models.huggingface.model import HFModel

@@ -210,3 +210,11 @@ def test_words_far_below_the_largest_logit_have_finite_surprisals(tmp_path):
     assert (frame["after"] > 1900).all()
     assert (frame["surprisal"] > 0).all()
     assert not frame["note"].any()
+
+
+def test_a_model_without_a_tokenizer_says_what_is_missing(tmp_path):
+    path = tiny_directory.make(tmp_path / "model")
+    for file in path.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(ModelError, match=r"it has no tokenizer\.json, .* beside the model"):
+        wordprob.load(path)

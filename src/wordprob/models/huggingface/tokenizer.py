@@ -33,6 +33,12 @@ CHAT_TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]"
 MIN_JOINED_TEXTS = 64
 """So many texts are joined, where that is possible, before they are tokenized."""
 
+NO_TOKENIZER_FILES = (
+    "it has no tokenizer.json, and nothing that one could be made of: tokenizer.model, or vocab.json and merges.txt. "
+    "Put the tokeniser's files beside the model, or use a model that has them"
+)
+"""What is wrong with a source from which transformers can make no tokenizer."""
+
 MAX_LISTED_TOKENS = 20
 """How many control tokens an error message lists."""
 
@@ -247,7 +253,10 @@ def read_tokenizer(
             str(source), revision=revision or "main", trust_remote_code=trust_remote_code
         )
     except Exception as error:
-        raise ModelError(f"no tokeniser could be loaded from {source}: {first_line(error)}") from error
+        reason = first_line(error)
+        if reason.endswith(":"):  # a list follows of what transformers has tried
+            reason = NO_TOKENIZER_FILES
+        raise ModelError(f"no tokeniser could be loaded from {source}: {reason}") from error
     return HFTokenizer(tokenizer, bos, ends, message, () if start_ids is None else start_ids(tokenizer))
 
 
