@@ -217,4 +217,4 @@ def test_a_model_without_a_tokenizer_says_what_is_missing(tmp_path):
     for file in path.glob("tokenizer*"):
         file.unlink()
     with pytest.raises(ModelError, match=r"it has no tokenizer\.json, .* beside the model"):
-        wordprob.load(path)
+        load(path)
