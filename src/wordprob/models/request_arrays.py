@@ -199,6 +199,12 @@ class ScoreArrays:
     unlisted: Sequence[Unlisted | None] = ()
 
     @classmethod
+    def none(cls, n_atoms: int) -> ScoreArrays:
+        """Return no answers."""
+        no_numbers, zero = np.zeros(0), np.zeros(1, dtype=np.int64)
+        return cls(zero[:0], zero, no_numbers, np.zeros((0, n_atoms)), no_numbers, zero, {}, zero, ())
+
+    @classmethod
     def of(cls, answers: Sequence[tuple[int, Scores]]) -> ScoreArrays:
         """Put answers end to end, to requests for the same statistics."""
         all_scores = [scores for _, scores in answers]

@@ -17,7 +17,7 @@ from wordprob.scoring.collect import CollectedScores, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
-from wordprob.scoring.rounds import Question, Reply, Step, ask_together
+from wordprob.scoring.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
 
 TAILS_AT_ONCE = 2048
 """Spellings that are followed beyond the text together."""
@@ -39,13 +39,15 @@ def ask_beyond_texts(
     following = follow_tails(prepared, atoms, collected, reader)
     reading = reader.read_boundaries(prepared, collected)
     if prepared.chunk.shares_context:
-        ask_together([following], model, atoms)  # only what the texts have in common is kept
-        ask_together([reading], model, atoms, states)
+        ask_together([ask_questions([following])], model, atoms)  # only what the texts have in common is kept
+        ask_together([ask_questions([reading])], model, atoms, states)
     else:
-        ask_together([following, reading], model, atoms, states)
+        ask_together([ask_questions([following, reading])], model, atoms, states)
 
 
-def follow_tails(prepared: PreparedBatch, atoms: Atoms, collected: CollectedScores, reader: CutOffReader) -> Step:
+def follow_tails(
+    prepared: PreparedBatch, atoms: Atoms, collected: CollectedScores, reader: CutOffReader
+) -> QuestionStep:
     """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end."""
     branches = np.array(list(prepared.branches.tails), dtype=np.int64)
     all_scores = []

@@ -20,7 +20,7 @@ from wordprob.core.equation import effective_boundaries
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
-from wordprob.scoring.rounds import Question, Reply, Step
+from wordprob.scoring.rounds import Question, QuestionStep, Reply
 
 SMALLEST_SHARE = 1e-3
 """Cut-off characters with less than this share of what ends a word are not read on."""
@@ -86,7 +86,7 @@ class CutOffReader:
         self._atoms = atoms
         self._tokens = tokens
 
-    def read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> Step:
+    def read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> QuestionStep:
         """Read on where it matters after the words of a batch, and add what was found to the collected scores.
 
         Where the masses have bounds, these allow for whatever the characters may become.
@@ -123,7 +123,9 @@ class CutOffReader:
                 known[keys[n]] = mass
         return [masses[n] if n in masses else known[keys[n]] for n in range(len(readings))]
 
-    def read_tails(self, prepared: PreparedBatch, collected: CollectedScores, scores: Sequence[TailScores]) -> Step:
+    def read_tails(
+        self, prepared: PreparedBatch, collected: CollectedScores, scores: Sequence[TailScores]
+    ) -> QuestionStep:
         """Read on at the ends of spellings that left the text, of which these are the scores."""
         if collected.bounds is not None or not scores:
             return
