@@ -18,9 +18,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import numpy as np
 import record
 
+from wordprob.core.arrays import cumulative_offsets
 from wordprob.core.characters import is_cut_off
-from wordprob.models.protocol import Scores
 from wordprob.models.registry import open_tokenizer
+from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches
 from wordprob.scoring.scorer import Scorer
 
 LOG_MASS_OF_CUT_OFF_CHARACTERS = -30.0
@@ -42,16 +43,25 @@ class ConstantModel:
         self.cuts_off = [ends_within_character(piece) for piece in tokenizer.vocabulary.token_bytes]
 
     def score(self, requests, atoms):
-        longest = max(len(r.ids) for r in requests)
-        mass = np.full((longest, len(atoms.labels)), -np.log(len(atoms.labels)), dtype=np.float32)
+        """Answer in arrays, as models do that run many texts at a time."""
+        requests = RequestArrays.of(requests)
+        offsets = cumulative_offsets(requests.row_counts)
+        mass = np.full((offsets[-1], len(atoms.labels)), -np.log(len(atoms.labels)), dtype=np.float32)
         mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
-        target = np.full(longest, -3.0)
-        id_lists = requests[0].id_lists
-        cuts_off = np.array([len(ids) == 1 and self.cuts_off[ids[0]] for ids in id_lists], dtype=bool)
+        cuts_off = np.array([len(ids) == 1 and self.cuts_off[ids[0]] for ids in requests.id_lists], dtype=bool)
         gathered = np.where(cuts_off, LOG_MASS_OF_CUT_OFF_CHARACTERS, -9.0)
-        for n, request in enumerate(requests):
-            count = len(request.ids) - request.first
-            yield n, Scores(target[: count - 1], mass[:count], gathered[request.gather_lists])
+        answers = ScoreArrays(
+            numbers=np.arange(len(requests)),
+            offsets=offsets,
+            target=np.full(offsets[-1] - len(requests), -3.0),
+            mass=mass,
+            gathered=gathered[requests.gather_lists],
+            gather_offsets=requests.gather_offsets,
+            statistics={},
+            statistics_offsets=requests.statistics_offsets,
+            statistics_names=requests.statistics,
+        )
+        return ScoreBatches([answers])
 
     def open(self, requests, atoms, states=None):
         return self.score(requests, atoms)
