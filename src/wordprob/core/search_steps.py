@@ -8,7 +8,7 @@ ended, which a cut-off character leaves open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -73,6 +73,10 @@ class Steps:
         Lists of tokens whose masses are added up.
     kinds
         What each token, and then each sum, leads to: a :class:`StepKind`.
+    rest
+        What is left of the word before each of them.
+    following
+        By the place of a token: what may come after it, where that has been asked before.
     """
 
     tokens: tuple[int, ...]
@@ -80,12 +84,18 @@ class Steps:
     pending: tuple[bytes, ...]
     sums: tuple[Ints, ...]
     kinds: NDArray[np.int8]
+    rest: bytes = b""
+    following: dict[int, Steps] = field(default_factory=dict)
 
     @cached_property
-    def inside(self) -> dict[int, int]:
-        """By token: where the tokens stand that stay inside the word, which come first."""
-        n_inside = int(np.count_nonzero(self.kinds == StepKind.INSIDE))
-        return dict(zip(self.tokens, range(n_inside), strict=False))
+    def place_of(self) -> dict[int, int]:
+        """By token: where it stands among those by themselves."""
+        return dict(zip(self.tokens, range(len(self.tokens)), strict=True))
+
+    @cached_property
+    def n_inside(self) -> int:
+        """How many of the tokens stay inside the word; these come first."""
+        return int(np.count_nonzero(self.kinds == StepKind.INSIDE))
 
     @cached_property
     def keys(self) -> Ints:
@@ -103,7 +113,12 @@ class Steps:
             pending=tuple(self.pending[n] for n in alone),
             sums=tuple(sums[n] for n in kept),
             kinds=self.kinds[[*alone, *(len(self.tokens) + n for n in kept)]],
+            rest=self.rest,
         )
+
+
+WHOLE_WORD = Steps((), (), (), (), np.zeros(0, dtype=np.int8))
+"""What stands for steps after a whole word: there the masses of all atoms say what may come next."""
 
 
 class _Token(NamedTuple):
@@ -123,6 +138,7 @@ def _steps(
     written: Sequence[_Token] = (),
     ending: Sequence[int] | Ints = (),
     undecided: Sequence[int] | Ints = (),
+    rest: bytes = b"",
 ) -> Steps:
     """Return steps of each :class:`StepKind`: tokens by themselves of the first three, sums of the others."""
     alone = [*inside, *cut_off, *written]
@@ -132,6 +148,7 @@ def _steps(
         pending=tuple([step.pending for step in alone]),
         sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending, undecided) if len(ids)),
         kinds=np.repeat(ALL_KINDS, [len(inside), len(cut_off), len(written), len(ending) > 0, len(undecided) > 0]),
+        rest=rest,
     )
 
 
@@ -182,38 +199,61 @@ class StepFinder:
     """
 
     def __init__(self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
-        self._index = index
-        self._joined = joined
-        self._atoms = atoms
-        self._cut_off_tokens = cut_off_tokens
-        self._known: dict[tuple[bytes, Ending], Steps] = {}
-        self._columns: dict[Ending, list[list[int]]] = {}
+        self.index = index
+        self.joined = joined
+        self.atoms = atoms
+        self.cut_off_tokens = cut_off_tokens
+        self._by_ending: dict[Ending, EndingSteps] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when this is sent to another process."""
-        return {**self.__dict__, "_known": {}}
+        """Leave what was found behind when this is sent to another process."""
+        return {**self.__dict__, "_by_ending": {}}
 
-    def after_words(self, log_masses: Floats, ending: Ending) -> MassesAfterWord:
+    def before(self, ending: Ending) -> EndingSteps:
+        """Return what finds the tokens of words that end in one way."""
+        if ending not in self._by_ending:
+            self._by_ending[ending] = EndingSteps(self, ending)
+        return self._by_ending[ending]
+
+
+class EndingSteps:
+    """Finds the tokens that may come next in words that end in one way; made by :meth:`StepFinder.before`."""
+
+    def __init__(self, finder: StepFinder, ending: Ending) -> None:
+        self.ending = ending
+        self._finder = finder
+        self._known: dict[bytes, Steps] = {b"": WHOLE_WORD}
+        labels = ending.labels or frozenset()
+        ambiguous = finder.atoms.ambiguous(labels)
+        groups = (labels - ambiguous, ambiguous, ending.undecided)
+        self._columns = [finder.atoms.columns(group) for group in groups]
+
+    def after_words(self, log_masses: Floats) -> MassesAfterWord:
         """Return the masses of what may come after whole words, from those of all atoms, ``[N, K]``."""
-        if ending not in self._columns:
-            labels = ending.labels or frozenset()
-            ambiguous = self._atoms.ambiguous(labels)
-            groups = (labels - ambiguous, ambiguous, ending.undecided)
-            self._columns[ending] = [self._atoms.columns(group) for group in groups]
         masses = np.exp(np.asarray(log_masses, dtype=np.float64))
-        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns[ending]))
+        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns))
 
-    def inside(self, rest: bytes, ending: Ending) -> Steps:
-        """Return what may come next before the rest of a word."""
-        steps = self._known.get((rest, ending))
+    def after(self, steps: Steps, place: int) -> Steps:
+        """Return what may come next after one of the tokens that stand by themselves."""
+        following = steps.following.get(place)
+        if following is None:
+            pending = steps.pending[place]
+            following = self._of_cut_off(pending) if pending else self.inside(steps.rest[steps.sizes[place] :])
+            steps.following[place] = following
+        return following
+
+    def inside(self, rest: bytes) -> Steps:
+        """Return what may come next before the rest of a word; :data:`WHOLE_WORD` if nothing is left of it."""
+        steps = self._known.get(rest)
         if steps is None:
             if len(self._known) > MAX_CACHED_STEPS:
-                self._known.clear()
-            steps = self._known[rest, ending] = self._find_inside(rest, ending)
+                self._known = {b"": WHOLE_WORD}
+            steps = self._known[rest] = self._find_inside(rest)
         return steps
 
-    def _find_inside(self, rest: bytes, ending: Ending) -> Steps:
-        inside = [_Token(token, size) for token, size in self._index.matches(rest)]
+    def _find_inside(self, rest: bytes) -> Steps:
+        index, ending = self._finder.index, self.ending
+        inside = [_Token(token, size) for token, size in index.matches(rest)]
         cut_off: list[_Token] = []
         written: list[_Token] = []
         ending_ids: list[int] = []
@@ -221,26 +261,28 @@ class StepFinder:
         if ending.labels is None:
             written = [step for step in inside if step.size == len(rest)]
             inside = inside[: len(inside) - len(written)]  # the shortest come first
-        for beyond in self._joined.continuations_after(rest):
-            tokens = self._index.ids(rest + beyond)
+        for beyond in self._finder.joined.continuations_after(rest):
+            tokens = index.ids(rest + beyond)
             if ending.labels is None:
                 ending_ids += tokens
             elif is_cut_off(beyond):
                 cut_off += [_Token(token, len(rest), beyond) for token in tokens]
             else:
-                label = self._cut_off_tokens.label(beyond)
+                label = self._finder.cut_off_tokens.label(beyond)
                 if label in ending.labels:
                     ending_ids += tokens
                 elif label in ending.undecided:
                     undecided_ids += tokens
-        return _steps(inside, cut_off, written, ending_ids, undecided_ids)
+        return _steps(inside, cut_off, written, ending_ids, undecided_ids, rest)
 
-    def of_cut_off(self, pending: bytes, ending: Ending) -> Steps:
-        """Return what may come after the first bytes of a character beyond the end of a word.
+    @cached_property
+    def cut_off_rest(self) -> Steps:
+        """The tokens after a whole word that begin a character of which only some completions end it."""
+        return self._of_cut_off(b"")
 
-        Without such bytes: the tokens that begin a character of which only some completions end the word.
-        """
-        labels = ending.labels or frozenset()
-        whole, cut_off = self._cut_off_tokens.next_tokens(pending, labels)
-        going_on = [_Token(token, 0, pending + self._cut_off_tokens.bytes_of(token)) for token in cut_off]
+    def _of_cut_off(self, pending: bytes) -> Steps:
+        """Return what may come after the first bytes of a character beyond the end of a word."""
+        cut_off_tokens = self._finder.cut_off_tokens
+        whole, cut_off = cut_off_tokens.next_tokens(pending, self.ending.labels or frozenset())
+        going_on = [_Token(token, 0, pending + cut_off_tokens.bytes_of(token)) for token in cut_off]
         return _steps(cut_off=going_on, ending=whole)

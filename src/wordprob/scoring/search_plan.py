@@ -16,8 +16,8 @@ import numpy as np
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Ints, cumulative_offsets, segment_sums
 from wordprob.core.branches import Branches
-from wordprob.core.search_steps import Ending, StepFinder, Steps, needed_lists
-from wordprob.core.spelling_search import Prefix, SearchedWord
+from wordprob.core.search_steps import WHOLE_WORD, Ending, EndingSteps, StepFinder, Steps, needed_lists
+from wordprob.core.spelling_search import SearchedWord
 from wordprob.core.vocabulary import Vocabulary
 
 REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
@@ -25,10 +25,29 @@ REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are n
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class WholePath(NamedTuple):
-    """A word that the observed tokens write: the prefix with all of them, and which known prefixes lead to it."""
+class Tail(NamedTuple):
+    """Another spelling of the word before that has more than one token.
 
-    prefix: Prefix
+    Attributes
+    ----------
+    search, row, ids, steps
+        The search, where the spelling leaves the observed tokens, its tokens from there on, and what may come next.
+    branch
+        The branch that it is.
+    """
+
+    search: int
+    row: int
+    ids: tuple[int, ...]
+    steps: Steps
+    branch: int
+
+
+class WholePath(NamedTuple):
+    """A word that the observed tokens write: its search, the row after them, and which known prefixes lead to it."""
+
+    search: int
+    row: int
     first: int
     stop: int
 
@@ -46,8 +65,8 @@ class SearchPlan:
         The words that are searched for.
     word_numbers, start_rows
         The number of each in the batch, and the row of the boundary before it.
-    known, steps
-        The known prefixes, and what may come after each of them.
+    searches, known_rows, steps
+        The known prefixes, none of which has left the text: the search and the row of each, and what may come next.
     path_firsts
         For each known prefix on an observed path, the known prefix with which the path begins; those of one path follow
         each other. For another one, its own number.
@@ -57,7 +76,7 @@ class SearchPlan:
     whole
         Words that the observed tokens write.
     tails
-        Other spellings of the word before that have more than one token, and the branch that each of them is.
+        Other spellings of the word before that have more than one token.
     rows, lists, id_lists
         The masses of all steps, in order: at which row the mass of which of the lists of ids is wanted.
     """
@@ -65,12 +84,13 @@ class SearchPlan:
     words: list[SearchedWord] = field(default_factory=list)
     word_numbers: Ints = field(default_factory=lambda: NO_INTS)
     start_rows: Ints = field(default_factory=lambda: NO_INTS)
-    known: list[Prefix] = field(default_factory=list)
+    searches: list[int] = field(default_factory=list)
+    known_rows: list[int] = field(default_factory=list)
     steps: list[Steps] = field(default_factory=list)
     path_firsts: list[int] = field(default_factory=list)
     observed_masses: Ints = field(default_factory=lambda: NO_INTS)
     whole: list[WholePath] = field(default_factory=list)
-    tails: list[tuple[Prefix, int]] = field(default_factory=list)
+    tails: list[Tail] = field(default_factory=list)
     rows: Ints = field(default_factory=lambda: NO_INTS)
     lists: Ints = field(default_factory=lambda: NO_INTS)
     id_lists: list[Ints] = field(default_factory=list)
@@ -119,7 +139,7 @@ class SearchPlanner:
         plan.word_numbers = np.array([word.word for word in plan.words], dtype=np.int64)
         plan.start_rows = self._alignment.boundary_rows[self._alignment.boundary_after[plan.word_numbers] - 1]
         plan.observed_masses = np.where(observed < 0, -1, cumulative_offsets(counts)[:-1] + observed)
-        plan.rows = np.repeat(np.array([prefix.row for prefix in plan.known], dtype=np.int64), counts)
+        plan.rows = np.repeat(np.array(plan.known_rows, dtype=np.int64), counts)
         plan.lists, plan.id_lists = needed_lists(plan.steps)
         return plan
 
@@ -134,59 +154,57 @@ class SearchPlanner:
         start_rows = alignment.boundary_rows[boundaries]
         columns = (words, texts, boundaries, start_rows, stop_rows, word_ends, self._has_start[boundaries])
         places = map(_PlacedWord, *(column.tolist() for column in columns))
+        finders = {ending: finder.before(ending) for ending in set(endings)}
         for place, ending in zip(places, endings, strict=True):
-            self._add(place, ending, finder)
+            self._add(place, finders[ending])
 
-    def _add(self, place: _PlacedWord, ending: Ending, finder: StepFinder) -> None:
+    def _add(self, place: _PlacedWord, finder: EndingSteps) -> None:
         """Plan the search for one word."""
-        search = len(self._plan.words)
+        row = first_row = place.start_row
         branches = self._by_boundary.get(place.boundary, ())
-        first_row = min([place.start_row, *(self._branches.rows[n] for n in branches)]) if branches else place.start_row
+        if branches:
+            first_row = min(row, *(self._branches.rows[n] for n in branches))
         origin = self._positions[first_row]
         target = self._bytes(place.text, origin, place.end)
         observed = self._ids[first_row - place.text : place.stop_row - place.text]
-        word = SearchedWord(place.word, place.text, target, ending, finder, first_row, observed)
+        word = SearchedWord(place.word, place.text, target, finder, first_row, observed)
+        search = len(self._plan.words)
         self._plan.words.append(word)
-
-        begins_path = None
+        path = finder.inside(target[self._positions[row] - origin :]) if place.has_start else None
         for number in branches:
-            row = self._branches.rows[number]
-            prefix = Prefix(search, row, (), self._positions[row] - origin)
+            leaving_row = self._branches.rows[number]
+            rest = target[self._positions[leaving_row] - origin :]
             if number in self._branches.tails:
-                self._add_tail(word, prefix, number)
+                self._add_tail(search, finder, leaving_row, rest, number)
                 continue
-            steps = self._restricted_steps(finder.inside(target[prefix.position :], ending), number)
+            steps = self._restricted_steps(finder.inside(rest), number)
             # Where the word before ends inside a token, the path begins with that token.
-            if row == place.start_row and not place.has_start and word.observed_after(row) in steps.inside:
-                begins_path = prefix, steps
+            if leaving_row == row and not place.has_start and _inside_step(steps, word.observed_after(row)) >= 0:
+                path = steps
             else:
-                self._add_known(prefix, steps, len(self._plan.known), None)
-        if begins_path is not None:
-            self._follow_path(word, *begins_path)
-        elif place.has_start:
-            prefix = Prefix(search, place.start_row, (), self._positions[place.start_row] - origin)
-            self._follow_path(word, prefix, finder.inside(target[prefix.position :], ending))
+                self._add_known(search, leaving_row, steps, len(self._plan.steps), -1)
+        if path is not None:
+            self._follow_path(search, word, row, path)
 
-    def _follow_path(self, word: SearchedWord, prefix: Prefix, steps: Steps) -> None:
+    def _follow_path(self, search: int, word: SearchedWord, row: int, steps: Steps) -> None:
         """Add the prefixes along the observed path, from the first one on."""
-        first = len(self._plan.known)
-        search, row, _, position, *_ = prefix
-        while position < len(word.target):
-            step = steps.inside.get(word.observed_after(row))
-            self._add_known(prefix, steps, first, step)
-            if step is None:
+        first = len(self._plan.steps)
+        while steps is not WHOLE_WORD:
+            step = _inside_step(steps, word.observed_after(row))
+            self._add_known(search, row, steps, first, step)
+            if step < 0:
                 return  # the token reaches over the end of the word, or nothing more is asked after it
             row += 1
-            position += steps.sizes[step]
-            prefix = Prefix(search, row, (), position)
-            steps = word.finder.inside(word.target[position:], word.ending)
-        self._plan.whole.append(WholePath(prefix, first, len(self._plan.known)))
+            steps = word.finder.after(steps, step)
+        self._plan.whole.append(WholePath(search, row, first, len(self._plan.steps)))
 
-    def _add_known(self, prefix: Prefix, steps: Steps, path_first: int, observed_step: int | None) -> None:
-        self._plan.known.append(prefix)
-        self._plan.steps.append(steps)
-        self._plan.path_firsts.append(path_first)
-        self._observed_steps.append(-1 if observed_step is None else observed_step)
+    def _add_known(self, search: int, row: int, steps: Steps, path_first: int, observed_step: int) -> None:
+        plan = self._plan
+        plan.searches.append(search)
+        plan.known_rows.append(row)
+        plan.steps.append(steps)
+        plan.path_firsts.append(path_first)
+        self._observed_steps.append(observed_step)
 
     def _restricted_steps(self, steps: Steps, branch: int) -> Steps:
         """Return those steps by which a branch leaves the text."""
@@ -195,14 +213,15 @@ class SearchPlanner:
             self._restricted[steps, number] = steps.restricted_to(frozenset(self._branches.id_lists[number]))
         return self._restricted[steps, number]
 
-    def _add_tail(self, word: SearchedWord, leaving: Prefix, branch: int) -> None:
+    def _add_tail(self, search: int, finder: EndingSteps, row: int, rest: bytes, branch: int) -> None:
         """Set out from another spelling of the word before that has several tokens, if it agrees with the text."""
         tail = self._branches.tails[branch]
         written = b"".join(self._vocabulary.token_bytes[token] for token in tail.ids)
-        if word.target[leaving.position :].startswith(written):
-            only = frozenset(tail.last_ids) if tail.last_ids else None
-            prefix = leaving._replace(ids=tail.ids, position=leaving.position + len(written), only=only)
-            self._plan.tails.append((prefix, branch))
+        if rest.startswith(written):
+            steps = finder.inside(rest[len(written) :])
+            if tail.last_ids and steps is not WHOLE_WORD:
+                steps = steps.restricted_to(frozenset(tail.last_ids))
+            self._plan.tails.append(Tail(search, row, tail.ids, steps, branch))
 
     def _bytes(self, text: int, origin: int, end: int) -> bytes:
         """Return the bytes of a text from a position of the batch on; a space put before the text counts."""
@@ -233,6 +252,12 @@ class _PlacedWord(NamedTuple):
     stop_row: int
     end: int
     has_start: bool
+
+
+def _inside_step(steps: Steps, token: int) -> int:
+    """Return the step that is a token which stays inside the word; -1 if there is none."""
+    step = steps.place_of.get(token, -1)
+    return step if step < steps.n_inside else -1
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:
