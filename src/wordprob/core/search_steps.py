@@ -169,12 +169,17 @@ class NeededLists(NamedTuple):
 
 def needed_lists(all_steps: Sequence[Steps]) -> NeededLists:
     """Return the lists of ids whose masses steps need; a list that several of them need is there once."""
-    keys = concat_ints(steps.keys for steps in all_steps)
-    distinct, numbers = np.unique(keys, return_inverse=True)
+    keys = concat_ints([steps.keys for steps in all_steps])
+    is_token = keys >= 0
+    is_needed = np.zeros(keys.max(initial=-1) + 1, dtype=bool)
+    is_needed[keys[is_token]] = True
+    distinct_sums, sum_numbers = np.unique(keys[~is_token], return_inverse=True)
+    numbers = np.empty_like(keys)
+    numbers[~is_token] = sum_numbers
+    numbers[is_token] = (np.cumsum(is_needed) + (len(distinct_sums) - 1))[keys[is_token]]
     sums = {-id(ids): ids for steps in all_steps for ids in steps.sums}
-    n_sums = int(np.searchsorted(distinct, 0))  # their keys are negative
-    alone = list(distinct[n_sums:, None])
-    return NeededLists(numbers, [sums[key] for key in distinct[:n_sums].tolist()] + alone)
+    id_lists = [sums[key] for key in distinct_sums.tolist()]
+    return NeededLists(numbers, id_lists + list(np.flatnonzero(is_needed)[:, None]))
 
 
 class MassesAfterWord(NamedTuple):

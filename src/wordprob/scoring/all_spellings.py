@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets, segment_sums, slices_of
+from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, cumulative_offsets, segment_sums, slices_of
 from wordprob.core.atoms import Atoms
 from wordprob.core.search_steps import WHOLE_WORD, Steps, needed_lists
 from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
@@ -170,18 +170,10 @@ def _requests(contexts: _Contexts, prefixes: Prefixes) -> list[Request]:
     gather = np.repeat([len(ids) - 1 for ids in all_ids], counts)
     lists, id_lists = needed_lists(prefixes.steps)
     parts = slices_of(cumulative_offsets(counts))
+    context_tokens = [len(ids) - (len(own_ids) or 1) for ids, own_ids in zip(all_ids, prefixes.ids, strict=True)]
     return [
-        Request(
-            ids,
-            first=len(ids) - 1,
-            gather=gather[part],
-            gather_lists=lists[part],
-            id_lists=id_lists,
-            statistics_rows=NO_ROWS,
-            context_tokens=len(ids) - (len(own_ids) or 1),
-            is_extended_later=part.stop > part.start,
-        )
-        for ids, own_ids, part in zip(all_ids, prefixes.ids, parts, strict=True)
+        Request(ids, len(ids) - 1, gather[part], lists[part], id_lists, (), NO_ROWS, n_context, part.start < part.stop)
+        for ids, part, n_context in zip(all_ids, parts, context_tokens, strict=True)
     ]
 
 
@@ -197,44 +189,34 @@ class _Contexts:
     def __init__(self, prepared: PreparedBatch, words: Sequence[SearchedWord]) -> None:
         self._prepared = prepared
         self._rooms = np.array([len(word.target) + BEYOND_WORD_TOKENS for word in words], dtype=np.int64)
-        self._windows = [(text, window) for text, windows in enumerate(prepared.windows) for window in windows]
-        self._seen: dict[int, Ints] = {}
-        # Of each window: its text, the row of the batch at which that begins, and the window's first row there.
-        self._texts = np.array([text for text, _ in self._windows], dtype=np.int64)
+        windows = [(text, window) for text, own in enumerate(prepared.windows) for window in own]
+        seen = [prefix_ids(prepared, text, window, window.last) for text, window in windows]
+        self._seen = concat_ints(seen)
+        # Of each window: where what the model sees in it begins, its text, the row of the batch at which that begins,
+        # and the window's first token and row.
+        self._begins = cumulative_offsets(map(len, seen))[:-1]
+        self._texts = np.array([text for text, _ in windows], dtype=np.int64)
         self._text_rows = prepared.alignment.token_offsets[self._texts] + self._texts
-        self._lows = np.array([window.low for _, window in self._windows], dtype=np.int64)
-        self._first_rows = self._text_rows + [window.first for _, window in self._windows]
+        self._lows = np.array([window.low for _, window in windows], dtype=np.int64)
+        self._first_rows = self._text_rows + np.array([window.first for _, window in windows], dtype=np.int64)
 
     def ids(self, prefixes: Prefixes) -> list[Ints]:
         """Return what the model sees up to the end of prefixes: what it sees of the observed text, and the prefix."""
         prepared = self._prepared
         windows = np.searchsorted(self._first_rows, prefixes.row, side="right") - 1
-        tokens = prepared.head_lengths[self._texts[windows]] + prefixes.row - self._text_rows[windows]
-        tokens -= self._lows[windows]
+        rows = prefixes.row - self._text_rows[windows]
+        tokens = prepared.head_lengths[self._texts[windows]] + rows - self._lows[windows]
         dropped = np.zeros_like(tokens)
-        max_tokens = prepared.settings.max_text_tokens
-        if max_tokens is not None:  # there must be room for the rest of the word
-            dropped = np.maximum(0, tokens + self._rooms[prefixes.search] - max_tokens)
+        if prepared.settings.max_text_tokens is not None:  # there must be room for the rest of the word
+            dropped = np.maximum(0, tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens)
+        n_start = np.full(len(prefixes), len(prepared.start_ids))
         n_own = np.array([len(ids) for ids in prefixes.ids])
-        n_start = len(prepared.start_ids)
-        offsets = cumulative_offsets(n_start + tokens - dropped + n_own)
-        all_ids = np.empty(offsets[-1], dtype=np.int64)
+        lengths = n_start + tokens - dropped + n_own
+        offsets = cumulative_offsets(lengths)
+        all_ids = self._seen.take(concat_ranges(self._begins[windows] + dropped, lengths), mode="clip")
+        all_ids[concat_ranges(offsets[:-1], n_start)] = np.tile(prepared.start_ids, len(prefixes))
         all_ids[concat_ranges(offsets[1:] - n_own, n_own)] = list(chain.from_iterable(prefixes.ids))
-        columns = (windows, n_start + tokens, dropped, offsets[:-1], offsets[1:] - n_own)
-        for window, stop, n_dropped, begin, end in zip(*(column.tolist() for column in columns), strict=True):
-            seen = self._seen_in(window)
-            if n_dropped:
-                seen = np.concatenate([seen[:n_start], seen[n_start + n_dropped :]])
-                stop -= n_dropped
-            all_ids[begin:end] = seen[:stop]
         return [all_ids[part] for part in slices_of(offsets)]
-
-    def _seen_in(self, number: int) -> Ints:
-        """Return what the model sees up to the last row of a window."""
-        if number not in self._seen:
-            text, window = self._windows[number]
-            self._seen[number] = prefix_ids(self._prepared, text, window, window.last)
-        return self._seen[number]
 
 
 def sum_all_spellings(
