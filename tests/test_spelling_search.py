@@ -92,5 +92,4 @@ def test_steps_that_are_some_tokens():
     assert steps.tokens == (2,)
     assert [ids.tolist() for ids in steps.sums] == [[8]]
     assert steps.kinds.tolist() == [StepKind.INSIDE, StepKind.ENDING]
-    assert steps.place_of == {2: 0}
-    assert steps.n_inside == 1
+    assert [steps.place_of(token) for token in (2, 5, 8)] == [0, -1, -1]

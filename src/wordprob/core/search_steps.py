@@ -75,8 +75,8 @@ class Steps:
         What each token, and then each sum, leads to: a :class:`StepKind`.
     rest
         What is left of the word before each of them.
-    following
-        By the place of a token: what may come after it, where that has been asked before.
+    following, paths
+        What may come after a token, by its place, and where observed tokens lead, where that has been asked before.
     """
 
     tokens: tuple[int, ...]
@@ -86,16 +86,12 @@ class Steps:
     kinds: NDArray[np.int8]
     rest: bytes = b""
     following: dict[int, Steps] = field(default_factory=dict)
+    paths: dict[tuple[int, ...], ObservedPath] = field(default_factory=dict)
 
-    @cached_property
-    def place_of(self) -> dict[int, int]:
-        """By token: where it stands among those by themselves."""
-        return dict(zip(self.tokens, range(len(self.tokens)), strict=True))
-
-    @cached_property
-    def n_inside(self) -> int:
-        """How many of the tokens stay inside the word; these come first."""
-        return int(np.count_nonzero(self.kinds == StepKind.INSIDE))
+    def place_of(self, token: int) -> int:
+        """Return where a token that stays inside the word stands; -1 if it is none of these, which come first."""
+        n_inside = int(np.count_nonzero(self.kinds == StepKind.INSIDE))
+        return self.tokens.index(token) if token in self.tokens[:n_inside] else -1
 
     @cached_property
     def keys(self) -> Ints:
@@ -119,6 +115,24 @@ class Steps:
 
 WHOLE_WORD = Steps((), (), (), (), np.zeros(0, dtype=np.int8))
 """What stands for steps after a whole word: there the masses of all atoms say what may come next."""
+
+
+class ObservedPath(NamedTuple):
+    """Where observed tokens lead that write a word.
+
+    Attributes
+    ----------
+    steps
+        What may come next at the beginning, and after each of the observed tokens that stays inside the word.
+    observed
+        Which of these steps is the observed token; -1 if it reaches over the end of the word or none is known.
+    is_whole
+        Whether the observed tokens end with the word.
+    """
+
+    steps: tuple[Steps, ...]
+    observed: tuple[int, ...]
+    is_whole: bool
 
 
 class _Token(NamedTuple):
@@ -246,6 +260,27 @@ class EndingSteps:
             following = self._of_cut_off(pending) if pending else self.inside(steps.rest[steps.sizes[place] :])
             steps.following[place] = following
         return following
+
+    def along(self, steps: Steps, tokens: tuple[int, ...]) -> ObservedPath:
+        """Return where observed tokens lead, the first of which may be one of these steps."""
+        path = steps.paths.get(tokens)
+        if path is None:
+            path = steps.paths[tokens] = self._find_path(steps, tokens)
+        return path
+
+    def _find_path(self, steps: Steps, tokens: tuple[int, ...]) -> ObservedPath:
+        all_steps: list[Steps] = []
+        observed: list[int] = []
+        for token in (*tokens, -1):
+            if steps is WHOLE_WORD:
+                return ObservedPath(tuple(all_steps), tuple(observed), is_whole=True)
+            place = steps.place_of(token)
+            all_steps.append(steps)
+            observed.append(place)
+            if place < 0:
+                break
+            steps = self.after(steps, place)
+        return ObservedPath(tuple(all_steps), tuple(observed), is_whole=False)
 
     def inside(self, rest: bytes) -> Steps:
         """Return what may come next before the rest of a word; :data:`WHOLE_WORD` if nothing is left of it."""

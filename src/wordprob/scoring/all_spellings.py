@@ -14,9 +14,9 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, cumulative_offsets, segment_sums, slices_of
 from wordprob.core.atoms import Atoms
-from wordprob.core.search_steps import WHOLE_WORD, Steps, needed_lists
+from wordprob.core.search_steps import WHOLE_WORD, needed_lists
 from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
-from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates, Request
+from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import prefix_ids
@@ -24,6 +24,9 @@ from wordprob.scoring.search_plan import SearchPlan
 
 BEYOND_WORD_TOKENS = 4
 """Tokens after the end of a word for which there must be room in the model's context: bytes of one character."""
+
+PREFIXES_AT_ONCE = 1 << 13
+"""Prefixes that the model is asked about in one call: each of them comes with all the text before it."""
 
 SMALLEST_LOG_SCALE = -600.0
 """Below it, masses would overflow that are not scaled by less."""
@@ -88,9 +91,12 @@ class AllSpellings:
         self, search: SpellingSearch, contexts: _Contexts, prefixes: Prefixes, states: PrefixStates | None
     ) -> None:
         """Ask the model about prefixes, and go on from them."""
-        requests = _requests(contexts, prefixes)
+        answers: list[Scores] = []
+        for low in range(0, len(prefixes), PREFIXES_AT_ONCE):
+            asked = prefixes.at(np.arange(low, min(low + PREFIXES_AT_ONCE, len(prefixes))))
+            found = dict(self._model.open(_requests(contexts, asked), self._atoms, states))
+            answers += [found[n] for n in range(len(asked))]
         is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
-        answers = dict(self._model.open(requests, self._atoms, states))
         inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
         if len(inside):
             gathered = [answers[n].gathered for n in inside.tolist()]
@@ -115,30 +121,26 @@ def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: 
     observed_masses = plan.observed_masses[goes_on]
     observed = np.zeros(len(plan.steps))
     observed[goes_on] = collected.step_masses[observed_masses]
-    path_firsts = np.array(plan.path_firsts, dtype=np.int64)
-    on_path = segment_sums(observed, path_firsts, np.arange(len(plan.steps)))
-    known = _prefixes(plan.searches, plan.known_rows, [()] * len(plan.steps), plan.steps, on_path)
+    on_path = segment_sums(observed, plan.path_firsts, np.arange(len(plan.steps)))
+    known = Prefixes(plan.searches, plan.known_rows, [()] * len(plan.steps), plan.steps, on_path)
     log_masses = collected.step_masses.copy()
     log_masses[observed_masses] = -np.inf  # these lead to prefixes that are known too, and do not wait
     search.open_inside(_relative(prepared, collected, plan, known), log_masses)
-    if plan.whole:
-        searches, rows, firsts, stops = zip(*plan.whole, strict=True)
-        n_whole = len(plan.whole)
-        log_probs = segment_sums(observed, np.array(firsts), np.array(stops))
-        whole = _prefixes(searches, rows, [()] * n_whole, [WHOLE_WORD] * n_whole, log_probs)
-        boundaries = prepared.alignment.boundary_after[plan.word_numbers[whole.search]]
-        search.open_whole(whole, collected.boundary_masses[boundaries])
-    if plan.tails:
-        searches, rows, ids, steps, branches = zip(*plan.tails, strict=True)
-        tails = _prefixes(searches, rows, list(ids), list(steps), collected.leaving[list(branches)])
-        search.wait_for(_relative(prepared, collected, plan, tails))
+    searches, rows, firsts, stops = plan.whole
+    n_whole = len(searches)
+    log_probs = segment_sums(observed, firsts, stops)
+    whole = Prefixes(searches, rows, [()] * n_whole, [WHOLE_WORD] * n_whole, log_probs)
+    boundaries = prepared.alignment.boundary_after[plan.word_numbers[searches]]
+    search.open_whole(whole, collected.boundary_masses[boundaries])
+    tails = Prefixes(
+        np.array([tail.search for tail in plan.tails], dtype=np.int64),
+        np.array([tail.row for tail in plan.tails], dtype=np.int64),
+        [tail.ids for tail in plan.tails],
+        [tail.steps for tail in plan.tails],
+        collected.leaving[np.array([tail.branch for tail in plan.tails], dtype=np.int64)],
+    )
+    search.wait_for(_relative(prepared, collected, plan, tails))
     return search
-
-
-def _prefixes(
-    searches: Sequence[int], rows: Sequence[int], ids: list[tuple[int, ...]], steps: list[Steps], log_probs: Floats
-) -> Prefixes:
-    return Prefixes(np.array(searches, dtype=np.int64), np.array(rows, dtype=np.int64), ids, steps, log_probs)
 
 
 def _relative(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, prefixes: Prefixes) -> Prefixes:
@@ -208,7 +210,8 @@ class _Contexts:
         tokens = prepared.head_lengths[self._texts[windows]] + rows - self._lows[windows]
         dropped = np.zeros_like(tokens)
         if prepared.settings.max_text_tokens is not None:  # there must be room for the rest of the word
-            dropped = np.maximum(0, tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens)
+            too_many = tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens
+            dropped = np.clip(too_many, 0, tokens)
         n_start = np.full(len(prefixes), len(prepared.start_ids))
         n_own = np.array([len(ids) for ids in prefixes.ids])
         lengths = n_start + tokens - dropped + n_own

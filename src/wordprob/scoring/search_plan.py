@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.alignment import Alignment
-from wordprob.core.arrays import Bools, Ints, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.branches import Branches
-from wordprob.core.search_steps import WHOLE_WORD, Ending, EndingSteps, StepFinder, Steps, needed_lists
+from wordprob.core.search_steps import WHOLE_WORD, Ending, EndingSteps, ObservedPath, StepFinder, Steps, needed_lists
 from wordprob.core.spelling_search import SearchedWord
 from wordprob.core.vocabulary import Vocabulary
 
@@ -43,13 +43,16 @@ class Tail(NamedTuple):
     branch: int
 
 
-class WholePath(NamedTuple):
-    """A word that the observed tokens write: its search, the row after them, and which known prefixes lead to it."""
+class WholePaths(NamedTuple):
+    """Words that the observed tokens write: their searches, the rows after them, and which known prefixes lead there.
 
-    search: int
-    row: int
-    first: int
-    stop: int
+    The known prefixes are those from ``first`` up to ``stop``.
+    """
+
+    search: Ints
+    row: Ints
+    first: Ints
+    stop: Ints
 
 
 @dataclass
@@ -84,12 +87,12 @@ class SearchPlan:
     words: list[SearchedWord] = field(default_factory=list)
     word_numbers: Ints = field(default_factory=lambda: NO_INTS)
     start_rows: Ints = field(default_factory=lambda: NO_INTS)
-    searches: list[int] = field(default_factory=list)
-    known_rows: list[int] = field(default_factory=list)
+    searches: Ints = field(default_factory=lambda: NO_INTS)
+    known_rows: Ints = field(default_factory=lambda: NO_INTS)
     steps: list[Steps] = field(default_factory=list)
-    path_firsts: list[int] = field(default_factory=list)
+    path_firsts: Ints = field(default_factory=lambda: NO_INTS)
     observed_masses: Ints = field(default_factory=lambda: NO_INTS)
-    whole: list[WholePath] = field(default_factory=list)
+    whole: WholePaths = field(default_factory=lambda: WholePaths(NO_INTS, NO_INTS, NO_INTS, NO_INTS))
     tails: list[Tail] = field(default_factory=list)
     rows: Ints = field(default_factory=lambda: NO_INTS)
     lists: Ints = field(default_factory=lambda: NO_INTS)
@@ -124,7 +127,10 @@ class SearchPlanner:
         self._by_boundary = branches_by_boundary(branches)
         self._has_start = has_start
         self._plan = SearchPlan()
-        self._observed_steps: list[int] = []
+        # Observed paths, and those that are no longer than one known prefix: the search and the first row of each.
+        self._paths: list[ObservedPath] = []
+        self._path_searches: list[int] = []
+        self._path_rows: list[int] = []
         self._restricted: dict[tuple[Steps, int], Steps] = {}
         # Lists, from which single numbers are taken faster than from arrays.
         self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
@@ -134,12 +140,24 @@ class SearchPlanner:
     def plan(self) -> SearchPlan:
         """Return the plan for the words that were added."""
         plan = self._plan
-        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
-        observed = np.array(self._observed_steps, dtype=np.int64)
         plan.word_numbers = np.array([word.word for word in plan.words], dtype=np.int64)
         plan.start_rows = self._alignment.boundary_rows[self._alignment.boundary_after[plan.word_numbers] - 1]
+
+        lengths = np.array([len(path.steps) for path in self._paths], dtype=np.int64)
+        offsets = cumulative_offsets(lengths)
+        searches, rows = np.array(self._path_searches, dtype=np.int64), np.array(self._path_rows, dtype=np.int64)
+        plan.searches = np.repeat(searches, lengths)
+        plan.known_rows = concat_ranges(rows, lengths)
+        plan.path_firsts = np.repeat(offsets[:-1], lengths)
+        is_whole = np.array([path.is_whole for path in self._paths], dtype=bool)
+        whole = (searches, rows + lengths, offsets[:-1], offsets[1:])
+        plan.whole = WholePaths(*(column[is_whole] for column in whole))
+
+        plan.steps = [steps for path in self._paths for steps in path.steps]
+        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
+        observed = np.array([step for path in self._paths for step in path.observed], dtype=np.int64)
         plan.observed_masses = np.where(observed < 0, -1, cumulative_offsets(counts)[:-1] + observed)
-        plan.rows = np.repeat(np.array(plan.known_rows, dtype=np.int64), counts)
+        plan.rows = np.repeat(plan.known_rows, counts)
         plan.lists, plan.id_lists = needed_lists(plan.steps)
         return plan
 
@@ -170,7 +188,10 @@ class SearchPlanner:
         word = SearchedWord(place.word, place.text, target, finder, first_row, observed)
         search = len(self._plan.words)
         self._plan.words.append(word)
-        path = finder.inside(target[self._positions[row] - origin :]) if place.has_start else None
+        observed = observed[row - first_row :]
+        path = None
+        if place.has_start:
+            path = finder.along(finder.inside(target[self._positions[row] - origin :]), observed)
         for number in branches:
             leaving_row = self._branches.rows[number]
             rest = target[self._positions[leaving_row] - origin :]
@@ -179,32 +200,18 @@ class SearchPlanner:
                 continue
             steps = self._restricted_steps(finder.inside(rest), number)
             # Where the word before ends inside a token, the path begins with that token.
-            if leaving_row == row and not place.has_start and _inside_step(steps, word.observed_after(row)) >= 0:
-                path = steps
+            if leaving_row == row and not place.has_start and finder.along(steps, observed).observed[0] >= 0:
+                path = finder.along(steps, observed)
             else:
-                self._add_known(search, leaving_row, steps, len(self._plan.steps), -1)
+                self._add_path(search, leaving_row, ObservedPath((steps,), (-1,), is_whole=False))
         if path is not None:
-            self._follow_path(search, word, row, path)
+            self._add_path(search, row, path)
 
-    def _follow_path(self, search: int, word: SearchedWord, row: int, steps: Steps) -> None:
-        """Add the prefixes along the observed path, from the first one on."""
-        first = len(self._plan.steps)
-        while steps is not WHOLE_WORD:
-            step = _inside_step(steps, word.observed_after(row))
-            self._add_known(search, row, steps, first, step)
-            if step < 0:
-                return  # the token reaches over the end of the word, or nothing more is asked after it
-            row += 1
-            steps = word.finder.after(steps, step)
-        self._plan.whole.append(WholePath(search, row, first, len(self._plan.steps)))
-
-    def _add_known(self, search: int, row: int, steps: Steps, path_first: int, observed_step: int) -> None:
-        plan = self._plan
-        plan.searches.append(search)
-        plan.known_rows.append(row)
-        plan.steps.append(steps)
-        plan.path_firsts.append(path_first)
-        self._observed_steps.append(observed_step)
+    def _add_path(self, search: int, row: int, path: ObservedPath) -> None:
+        """Add the known prefixes along a path that begins at a row."""
+        self._path_searches.append(search)
+        self._path_rows.append(row)
+        self._paths.append(path)
 
     def _restricted_steps(self, steps: Steps, branch: int) -> Steps:
         """Return those steps by which a branch leaves the text."""
@@ -252,12 +259,6 @@ class _PlacedWord(NamedTuple):
     stop_row: int
     end: int
     has_start: bool
-
-
-def _inside_step(steps: Steps, token: int) -> int:
-    """Return the step that is a token which stays inside the word; -1 if there is none."""
-    step = steps.place_of.get(token, -1)
-    return step if step < steps.n_inside else -1
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:
