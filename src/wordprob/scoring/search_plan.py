@@ -132,9 +132,8 @@ class SearchPlanner:
         self._path_searches: list[int] = []
         self._path_rows: list[int] = []
         self._restricted: dict[tuple[Steps, int], Steps] = {}
-        # Lists, from which single numbers are taken faster than from arrays.
+        self._positions = row_positions(vocabulary, alignment)
         self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
-        self._positions: list[int] = row_positions(vocabulary, alignment).tolist()
         self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
 
     def plan(self) -> SearchPlan:
@@ -166,45 +165,56 @@ class SearchPlanner:
         alignment = self._alignment
         texts = alignment.text_of_word[words]
         boundaries = alignment.boundary_after[words] - 1
+        start_rows = alignment.boundary_rows[boundaries]
+        first_rows = start_rows.copy()
+        has_branches = [n for n, boundary in enumerate(boundaries.tolist()) if boundary in self._by_boundary]
+        for n in has_branches:
+            leaving_rows = [self._branches.rows[branch] for branch in self._by_boundary[int(boundaries[n])]]
+            first_rows[n] = min(start_rows[n], *leaving_rows)
         word_ends = alignment.batch.byte_offsets[alignment.ends[words]]
         begun = np.searchsorted(alignment.token_starts, word_ends)
-        stop_rows = np.minimum(begun, alignment.token_offsets[texts + 1]) + texts
-        start_rows = alignment.boundary_rows[boundaries]
-        columns = (words, texts, boundaries, start_rows, stop_rows, word_ends, self._has_start[boundaries])
-        places = map(_PlacedWord, *(column.tolist() for column in columns))
+        stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
+        observed = map(slice, (first_rows - texts).tolist(), stop_tokens.tolist())
         finders = {ending: finder.before(ending) for ending in set(endings)}
-        for place, ending in zip(places, endings, strict=True):
-            self._add(place, finders[ending])
+        first_search = len(self._plan.words)
+        self._plan.words += map(
+            SearchedWord,
+            words.tolist(),
+            texts.tolist(),
+            map(self._bytes, texts.tolist(), self._positions[first_rows].tolist(), word_ends.tolist()),
+            [finders[ending] for ending in endings],
+            first_rows.tolist(),
+            [self._ids[tokens] for tokens in observed],
+        )
 
-    def _add(self, place: _PlacedWord, finder: EndingSteps) -> None:
-        """Plan the search for one word."""
-        row = first_row = place.start_row
-        branches = self._by_boundary.get(place.boundary, ())
-        if branches:
-            first_row = min(row, *(self._branches.rows[n] for n in branches))
-        origin = self._positions[first_row]
-        target = self._bytes(place.text, origin, place.end)
-        observed = self._ids[first_row - place.text : place.stop_row - place.text]
-        word = SearchedWord(place.word, place.text, target, finder, first_row, observed)
-        search = len(self._plan.words)
-        self._plan.words.append(word)
-        observed = observed[row - first_row :]
-        path = None
-        if place.has_start:
-            path = finder.along(finder.inside(target[self._positions[row] - origin :]), observed)
-        for number in branches:
-            leaving_row = self._branches.rows[number]
-            rest = target[self._positions[leaving_row] - origin :]
-            if number in self._branches.tails:
-                self._add_tail(search, finder, leaving_row, rest, number)
+        has_start = self._has_start[boundaries]
+        for n in has_branches:
+            branches = self._by_boundary[int(boundaries[n])]
+            self._add_branches(first_search + n, int(start_rows[n]), bool(has_start[n]), branches)
+        starts = np.flatnonzero(has_start)
+        skipped = (self._positions[start_rows] - self._positions[first_rows])[starts]
+        columns = (starts + first_search, start_rows[starts], skipped)
+        for search, row, n_bytes in zip(*(column.tolist() for column in columns), strict=True):
+            word = self._plan.words[search]
+            path = word.finder.along(word.finder.inside(word.target[n_bytes:]), word.observed[row - word.first_row :])
+            self._add_path(search, row, path)
+
+    def _add_branches(self, search: int, start_row: int, has_start: bool, branches: Sequence[int]) -> None:
+        """Set out from other spellings of the word before.
+
+        Where that word ends inside a token, the observed path begins with that token.
+        """
+        word = self._plan.words[search]
+        for branch in branches:
+            row = self._branches.rows[branch]
+            rest = word.target[self._positions[row] - self._positions[word.first_row] :]
+            if branch in self._branches.tails:
+                self._add_tail(search, word.finder, row, rest, branch)
                 continue
-            steps = self._restricted_steps(finder.inside(rest), number)
-            # Where the word before ends inside a token, the path begins with that token.
-            if leaving_row == row and not place.has_start and finder.along(steps, observed).observed[0] >= 0:
-                path = finder.along(steps, observed)
-            else:
-                self._add_path(search, leaving_row, ObservedPath((steps,), (-1,), is_whole=False))
-        if path is not None:
+            steps = self._restricted_steps(word.finder.inside(rest), branch)
+            path = ObservedPath((steps,), (-1,), is_whole=False)
+            if row == start_row and not has_start:
+                path = word.finder.along(steps, word.observed[row - word.first_row :])
             self._add_path(search, row, path)
 
     def _add_path(self, search: int, row: int, path: ObservedPath) -> None:
@@ -235,30 +245,6 @@ class SearchPlanner:
         begin = self._text_begins[text]
         utf8 = self._alignment.batch.utf8
         return utf8[origin:end] if origin >= begin else b" " + utf8[begin:end]
-
-
-class _PlacedWord(NamedTuple):
-    """Where a word is: numbers of the batch.
-
-    Attributes
-    ----------
-    word, text, boundary
-        The word, its text, and the boundary before it.
-    start_row, stop_row
-        The row of that boundary, and the first one after which the observed token begins at the word's end or later.
-    end
-        Where the word ends, in bytes.
-    has_start
-        Whether the observed tokens end at the boundary before it.
-    """
-
-    word: int
-    text: int
-    boundary: int
-    start_row: int
-    stop_row: int
-    end: int
-    has_start: bool
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:
