@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ class StepKind(IntEnum):
     """One would have to read on to know whether the word has ended."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: there are many, and a frozen one takes longer to make
 class Steps:
     """The tokens that may come next: some by themselves, and sums of tokens that lead to the same.
 
@@ -77,6 +77,8 @@ class Steps:
         What is left of the word before each of them.
     following, paths
         What may come after a token, by its place, and where observed tokens lead, where that has been asked before.
+    keys
+        A number for each mass that is needed: the token, or for a sum the negative identity of its list.
     """
 
     tokens: tuple[int, ...]
@@ -87,16 +89,15 @@ class Steps:
     rest: bytes = b""
     following: dict[int, Steps] = field(default_factory=dict)
     paths: dict[tuple[int, ...], ObservedPath] = field(default_factory=dict)
+    keys: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
 
     def place_of(self, token: int) -> int:
-        """Return where a token that stays inside the word stands; -1 if it is none of these, which come first."""
-        n_inside = int(np.count_nonzero(self.kinds == StepKind.INSIDE))
-        return self.tokens.index(token) if token in self.tokens[:n_inside] else -1
-
-    @cached_property
-    def keys(self) -> Ints:
-        """A number for each mass that is needed: the token, or for a sum the negative identity of its list."""
-        return np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
+        """Return where a token that stays inside the word stands; -1 if it is none of these."""
+        place = self.tokens.index(token) if token in self.tokens else -1
+        return place if place >= 0 and self.kinds[place] == StepKind.INSIDE else -1
 
     def restricted_to(self, tokens: frozenset[int]) -> Steps:
         """Return those steps that are one of these tokens."""
@@ -135,35 +136,10 @@ class ObservedPath(NamedTuple):
     is_whole: bool
 
 
-class _Token(NamedTuple):
-    """A token by itself, as :class:`Steps` has them."""
-
-    token: int
-    size: int
-    pending: bytes = b""
-
-
-ALL_KINDS = np.array(list(StepKind), dtype=np.int8)
-
-
-def _steps(
-    inside: Sequence[_Token] = (),
-    cut_off: Sequence[_Token] = (),
-    written: Sequence[_Token] = (),
-    ending: Sequence[int] | Ints = (),
-    undecided: Sequence[int] | Ints = (),
-    rest: bytes = b"",
-) -> Steps:
-    """Return steps of each :class:`StepKind`: tokens by themselves of the first three, sums of the others."""
-    alone = [*inside, *cut_off, *written]
-    return Steps(
-        tokens=tuple([step.token for step in alone]),
-        sizes=tuple([step.size for step in alone]),
-        pending=tuple([step.pending for step in alone]),
-        sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending, undecided) if len(ids)),
-        kinds=np.repeat(ALL_KINDS, [len(inside), len(cut_off), len(written), len(ending) > 0, len(undecided) > 0]),
-        rest=rest,
-    )
+@lru_cache(maxsize=1 << 12)
+def _kinds(*counts: int) -> NDArray[np.int8]:
+    """Return the kinds of steps, of which there are so many of each :class:`StepKind`."""
+    return np.repeat(np.array(list(StepKind), dtype=np.int8), counts)
 
 
 class NeededLists(NamedTuple):
@@ -293,27 +269,33 @@ class EndingSteps:
 
     def _find_inside(self, rest: bytes) -> Steps:
         index, ending = self._finder.index, self.ending
-        inside = [_Token(token, size) for token, size in index.matches(rest)]
-        cut_off: list[_Token] = []
-        written: list[_Token] = []
+        matches = list(index.matches(rest))
+        n_written = sum(size == len(rest) for _, size in matches) if ending.labels is None else 0
+        cut_off: list[tuple[int, bytes]] = []
         ending_ids: list[int] = []
         undecided_ids: list[int] = []
-        if ending.labels is None:
-            written = [step for step in inside if step.size == len(rest)]
-            inside = inside[: len(inside) - len(written)]  # the shortest come first
         for beyond in self._finder.joined.continuations_after(rest):
             tokens = index.ids(rest + beyond)
             if ending.labels is None:
                 ending_ids += tokens
             elif is_cut_off(beyond):
-                cut_off += [_Token(token, len(rest), beyond) for token in tokens]
+                cut_off += [(token, beyond) for token in tokens]
             else:
                 label = self._finder.cut_off_tokens.label(beyond)
                 if label in ending.labels:
                     ending_ids += tokens
                 elif label in ending.undecided:
                     undecided_ids += tokens
-        return _steps(inside, cut_off, written, ending_ids, undecided_ids, rest)
+        # The shortest matches come first, so that those that write the word are the last ones.
+        n_inside = len(matches) - n_written
+        return Steps(
+            tokens=tuple([token for token, _ in matches] + [token for token, _ in cut_off]),
+            sizes=tuple([size for _, size in matches] + [len(rest)] * len(cut_off)),
+            pending=(b"",) * len(matches) + tuple([beyond for _, beyond in cut_off]),
+            sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending_ids, undecided_ids) if ids),
+            kinds=_kinds(n_inside, len(cut_off), n_written, len(ending_ids) > 0, len(undecided_ids) > 0),
+            rest=rest,
+        )
 
     @cached_property
     def cut_off_rest(self) -> Steps:
@@ -324,5 +306,10 @@ class EndingSteps:
         """Return what may come after the first bytes of a character beyond the end of a word."""
         cut_off_tokens = self._finder.cut_off_tokens
         whole, cut_off = cut_off_tokens.next_tokens(pending, self.ending.labels or frozenset())
-        going_on = [_Token(token, 0, pending + cut_off_tokens.bytes_of(token)) for token in cut_off]
-        return _steps(cut_off=going_on, ending=whole)
+        return Steps(
+            tokens=tuple(cut_off),
+            sizes=(0,) * len(cut_off),
+            pending=tuple([pending + cut_off_tokens.bytes_of(token) for token in cut_off]),
+            sums=(np.array(whole, dtype=np.int64),) if len(whole) else (),
+            kinds=_kinds(0, len(cut_off), 0, len(whole) > 0, 0),
+        )
