@@ -24,7 +24,7 @@ from wordprob.core.joined_tokens import JoinedTokens
 from wordprob.core.token_index import TokenIndex
 
 MAX_CACHED_STEPS = 1 << 15
-"""Answers that are kept; the same stretches of text come again and again."""
+"""Answers that are kept for words that end in one way; the same stretches of text come again and again."""
 
 
 class Ending(NamedTuple):

@@ -221,10 +221,9 @@ class SpellingSearch:
     def wait_for(self, prefixes: Prefixes) -> None:
         """Take up prefixes that are to be opened, or count those at once about which nothing is open."""
         masses = self._scaled(prefixes.search, prefixes.log_prob)
-        ends_by_rule = [self.words[search].finder.ending.labels is not None for search in prefixes.search.tolist()]
-        is_found = np.array([steps is WHOLE_WORD for steps in prefixes.steps], dtype=bool) & ~np.array(
-            ends_by_rule, dtype=bool
-        )
+        may_go_on = [self.words[search].finder.ending.labels is None for search in prefixes.search.tolist()]
+        is_written = [steps is WHOLE_WORD for steps in prefixes.steps]
+        is_found = np.logical_and(may_go_on, is_written)
         found, others = np.flatnonzero(is_found), np.flatnonzero(~is_found)
         self._find(prefixes.search[found], masses[found])
         self._keep(prefixes.at(found), masses[found])

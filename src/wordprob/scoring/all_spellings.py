@@ -126,12 +126,14 @@ def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: 
     log_masses = collected.step_masses.copy()
     log_masses[observed_masses] = -np.inf  # these lead to prefixes that are known too, and do not wait
     search.open_inside(_relative(prepared, collected, plan, known), log_masses)
+
     searches, rows, firsts, stops = plan.whole
     n_whole = len(searches)
     log_probs = segment_sums(observed, firsts, stops)
     whole = Prefixes(searches, rows, [()] * n_whole, [WHOLE_WORD] * n_whole, log_probs)
     boundaries = prepared.alignment.boundary_after[plan.word_numbers[searches]]
     search.open_whole(whole, collected.boundary_masses[boundaries])
+
     tails = Prefixes(
         np.array([tail.search for tail in plan.tails], dtype=np.int64),
         np.array([tail.row for tail in plan.tails], dtype=np.int64),

@@ -7,7 +7,7 @@ masses of what could come next are asked for together with the text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -162,34 +162,17 @@ class SearchPlanner:
 
     def add(self, words: Ints, endings: Sequence[Ending], finder: StepFinder) -> None:
         """Plan the search for some words, of which this is what ends each of them."""
-        alignment = self._alignment
-        texts = alignment.text_of_word[words]
-        boundaries = alignment.boundary_after[words] - 1
-        start_rows = alignment.boundary_rows[boundaries]
+        boundaries = self._alignment.boundary_after[words] - 1
+        start_rows = self._alignment.boundary_rows[boundaries]
         first_rows = start_rows.copy()
-        has_branches = [n for n, boundary in enumerate(boundaries.tolist()) if boundary in self._by_boundary]
-        for n in has_branches:
-            leaving_rows = [self._branches.rows[branch] for branch in self._by_boundary[int(boundaries[n])]]
-            first_rows[n] = min(start_rows[n], *leaving_rows)
-        word_ends = alignment.batch.byte_offsets[alignment.ends[words]]
-        begun = np.searchsorted(alignment.token_starts, word_ends)
-        stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
-        observed = map(slice, (first_rows - texts).tolist(), stop_tokens.tolist())
-        finders = {ending: finder.before(ending) for ending in set(endings)}
+        places = [(n, self._by_boundary[b]) for n, b in enumerate(boundaries.tolist()) if b in self._by_boundary]
+        for n, branches in places:
+            first_rows[n] = min(start_rows[n], *(self._branches.rows[branch] for branch in branches))
         first_search = len(self._plan.words)
-        self._plan.words += map(
-            SearchedWord,
-            words.tolist(),
-            texts.tolist(),
-            map(self._bytes, texts.tolist(), self._positions[first_rows].tolist(), word_ends.tolist()),
-            [finders[ending] for ending in endings],
-            first_rows.tolist(),
-            [self._ids[tokens] for tokens in observed],
-        )
-
+        finders = {ending: finder.before(ending) for ending in set(endings)}
+        self._plan.words += self._searched_words(words, first_rows, [finders[ending] for ending in endings])
         has_start = self._has_start[boundaries]
-        for n in has_branches:
-            branches = self._by_boundary[int(boundaries[n])]
+        for n, branches in places:
             self._add_branches(first_search + n, int(start_rows[n]), bool(has_start[n]), branches)
         starts = np.flatnonzero(has_start)
         skipped = (self._positions[start_rows] - self._positions[first_rows])[starts]
@@ -198,6 +181,18 @@ class SearchPlanner:
             word = self._plan.words[search]
             path = word.finder.along(word.finder.inside(word.target[n_bytes:]), word.observed[row - word.first_row :])
             self._add_path(search, row, path)
+
+    def _searched_words(self, words: Ints, first_rows: Ints, finders: Sequence[EndingSteps]) -> Iterable[SearchedWord]:
+        """Return words to search for, from the first row at which a prefix sets out."""
+        alignment = self._alignment
+        texts = alignment.text_of_word[words]
+        origins = self._positions[first_rows]
+        ends = alignment.batch.byte_offsets[alignment.ends[words]]
+        targets = map(self._bytes, texts.tolist(), origins.tolist(), ends.tolist())
+        begun = np.searchsorted(alignment.token_starts, ends)
+        stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
+        observed = map(self._ids.__getitem__, map(slice, (first_rows - texts).tolist(), stop_tokens.tolist()))
+        return map(SearchedWord, words.tolist(), texts.tolist(), targets, finders, first_rows.tolist(), observed)
 
     def _add_branches(self, search: int, start_row: int, has_start: bool, branches: Sequence[int]) -> None:
         """Set out from other spellings of the word before.
