@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -18,11 +19,18 @@ from flat_lm import FlatLM
 from tiny_models import build
 from wordprob import runs
 from wordprob.cli import cli
+from wordprob.core.search_steps import WHOLE_WORD
+from wordprob.core.spelling_search import Prefixes
+from wordprob.core.text import Document
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.exact import ExactLM
 from wordprob.models.leaky import LeakyLM
 from wordprob.models.toy_tokenizer import ToyTokenizer
+from wordprob.options import ScoringOptions
+from wordprob.scoring.all_spellings import BEYOND_WORD_TOKENS, _Contexts
+from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.requests import prefix_ids, window_of
 
 EXHAUSTED = {"spellings": "all", "tolerance": 1e-13, "max_open": 100_000, "unit": "nats"}
 LEAKY_TEXTS = [
@@ -322,6 +330,46 @@ def test_a_run(tmp_path):
     found = wordprob.WordTable.read(tmp_path / "all.parquet").to_pandas()
     assert len(found) == 7
     assert (found["surprisal_all"] - found["surprisal_all_low"]).between(0, 0.001).all()
+
+
+# --- what the model sees ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_text_tokens", [None, 9, 30])
+@pytest.mark.parametrize("heads", [None, [np.array([3, 4, 5, 6]), np.array([7])]])
+def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
+    texts = ["the marker's mark. he sa the era marked... the era", "he's markedmarkedmark"]
+    options = ScoringOptions(spellings="all")
+    settings = dataclasses.replace(leaky.settings(options), max_text_tokens=max_text_tokens)
+    prepared = leaky.preparer(define("whitespace")).prepare(
+        Chunk([Document(str(n), text) for n, text in enumerate(texts)], heads=heads), settings
+    )
+    words = prepared.search_plan.words
+    searches, rows, all_ids = [], [], []
+    for search, word in enumerate(words):
+        for place in range(len(word.observed) + 1):
+            for ids in ((), (8,), (9, 10)):
+                searches.append(search)
+                rows.append(word.first_row + place)
+                all_ids.append(ids)
+    prefixes = Prefixes(np.array(searches), np.array(rows), all_ids, [WHOLE_WORD] * len(rows), np.zeros(len(rows)))
+    found = _Contexts(prepared, words).ids(prefixes)
+    n_shortened = 0
+    for search, batch_row, ids, seen in zip(searches, rows, all_ids, found, strict=True):
+        text = words[search].text
+        row = batch_row - int(prepared.alignment.token_offsets[text]) - text
+        window, room = window_of(prepared, text, row), len(words[search].target) + BEYOND_WORD_TOKENS
+        before = prefix_ids(prepared, text, window, row, room=room)
+        assert seen.tolist() == [*before.tolist(), *ids]
+        n_shortened += len(before) < len(prefix_ids(prepared, text, window, row))
+    assert (n_shortened > 0) == (max_text_tokens is not None)
+
+
+def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):
+    options = {"spellings": "all", "tolerance": 1e-6, "max_open": 200}
+    at_once = leaky.score(SENTENCES, **options).to_pandas()
+    monkeypatch.setattr("wordprob.scoring.all_spellings.PREFIXES_AT_ONCE", 3)
+    pd.testing.assert_frame_equal(leaky.score(SENTENCES, **options).to_pandas(), at_once, check_exact=True)
 
 
 # --- the spellings of one word ----------------------------------------------------------------------------------------

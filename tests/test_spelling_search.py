@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,19 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordprob.core.search_steps import Ending, StepKind, Steps, needed_lists
-from wordprob.core.spelling_search import MAX_OPENED_PER_ROUND, Prefix, SearchedWord, SpellingSearch
+from wordprob.core.spelling_search import MAX_OPENED_PER_ROUND, Prefixes, SearchedWord, SpellingSearch
 
 LOG_BOUNDS = st.lists(st.integers(-400, 200).map(lambda fifths: fifths / 5), max_size=40, unique=True)
 
 
+FINDER = SimpleNamespace(ending=Ending(frozenset()))
+"""Nothing is looked for in these tests."""
+
+
 def search_for(all_log_bounds, found):
     """Return searches in which some mass is found, and prefixes wait that have these log-bounds."""
-    words = [SearchedWord(n, 0, b"mark", Ending(frozenset()), None, 0, ()) for n in range(len(found))]
+    words = [SearchedWord(n, 0, b"mark", FINDER, 0, ()) for n in range(len(found))]
     search = SpellingSearch(words, np.zeros(len(words)))
     search.found[:] = found
     for number, log_bounds in enumerate(all_log_bounds):
-        prefixes = [Prefix(number, 0, (token,), 1) for token in range(len(log_bounds))]
-        search.wait_for(prefixes, np.array(log_bounds))
+        n = len(log_bounds)
+        ids, steps = [(token,) for token in range(n)], [steps_of([7])] * n
+        search.wait_for(Prefixes(np.full(n, number), np.zeros(n, dtype=int), ids, steps, np.array(log_bounds)))
     return search
 
 
@@ -43,24 +49,24 @@ def chosen_one_by_one(log_bounds, found, tolerance_nats, room):
 def test_the_heaviest_are_opened(words, tolerance_nats):
     found = [each for _, each in words]
     search = search_for([log_bounds for log_bounds, _ in words], found)
-    prefixes, log_probs = search.choose(tolerance_nats, max_open=100)
+    prefixes = search.choose(tolerance_nats, max_open=100)
     for number, (log_bounds, mass) in enumerate(words):
-        opened = [value for prefix, value in zip(prefixes, log_probs, strict=True) if prefix.search == number]
+        opened = prefixes.log_prob[prefixes.search == number].tolist()
         assert opened == chosen_one_by_one(log_bounds, mass, tolerance_nats, MAX_OPENED_PER_ROUND)
         assert search.opened[number] == len(opened)
 
 
 def test_a_heavy_word_does_not_round_off_a_light_one():
     search = search_for([[300.0, 299.0], [-30.0, -31.0, -52.0]], [1.0, 1e-20])
-    prefixes, log_probs = search.choose(0.01, max_open=100)
-    assert [prefix.search for prefix in prefixes] == [0, 0, 1, 1]
-    assert log_probs.tolist() == [299.0, 300.0, -31.0, -30.0]
+    prefixes = search.choose(0.01, max_open=100)
+    assert prefixes.search.tolist() == [0, 0, 1, 1]
+    assert prefixes.log_prob.tolist() == [299.0, 300.0, -31.0, -30.0]
 
 
 def test_no_more_are_opened_than_allowed():
     search = search_for([[-1.0, -2.0, -3.0]], [1e-9])
-    assert len(search.choose(0.01, max_open=2)[0]) == 2
-    assert search.choose(0.01, max_open=2)[0] == []
+    assert len(search.choose(0.01, max_open=2)) == 2
+    assert len(search.choose(0.01, max_open=2)) == 0
     assert search.log_high[0] == pytest.approx(math.log(1e-9 + math.exp(-3.0)))
     assert not search.is_within(0.01)[0]
 
@@ -86,4 +92,4 @@ def test_steps_that_are_some_tokens():
     assert steps.tokens == (2,)
     assert [ids.tolist() for ids in steps.sums] == [[8]]
     assert steps.kinds.tolist() == [StepKind.INSIDE, StepKind.ENDING]
-    assert steps.inside == {2: 0}
+    assert [steps.place_of(token) for token in (2, 5, 8)] == [0, -1, -1]

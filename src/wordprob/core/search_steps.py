@@ -8,9 +8,9 @@ ended, which a cut-off character leaves open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from wordprob.core.joined_tokens import JoinedTokens
 from wordprob.core.token_index import TokenIndex
 
 MAX_CACHED_STEPS = 1 << 15
-"""Answers that are kept; the same stretches of text come again and again."""
+"""Answers that are kept for words that end in one way; the same stretches of text come again and again."""
 
 
 class Ending(NamedTuple):
@@ -57,7 +57,7 @@ class StepKind(IntEnum):
     """One would have to read on to know whether the word has ended."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: there are many, and a frozen one takes longer to make
 class Steps:
     """The tokens that may come next: some by themselves, and sums of tokens that lead to the same.
 
@@ -73,6 +73,12 @@ class Steps:
         Lists of tokens whose masses are added up.
     kinds
         What each token, and then each sum, leads to: a :class:`StepKind`.
+    rest
+        What is left of the word before each of them.
+    following, paths
+        What may come after a token, by its place, and where observed tokens lead, where that has been asked before.
+    keys
+        A number for each mass that is needed: the token, or for a sum the negative identity of its list.
     """
 
     tokens: tuple[int, ...]
@@ -80,17 +86,18 @@ class Steps:
     pending: tuple[bytes, ...]
     sums: tuple[Ints, ...]
     kinds: NDArray[np.int8]
+    rest: bytes = b""
+    following: dict[int, Steps] = field(default_factory=dict)
+    paths: dict[tuple[int, ...], ObservedPath] = field(default_factory=dict)
+    keys: Ints = field(init=False)
 
-    @cached_property
-    def inside(self) -> dict[int, int]:
-        """By token: where the tokens stand that stay inside the word, which come first."""
-        n_inside = int(np.count_nonzero(self.kinds == StepKind.INSIDE))
-        return dict(zip(self.tokens, range(n_inside), strict=False))
+    def __post_init__(self) -> None:
+        self.keys = np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
 
-    @cached_property
-    def keys(self) -> Ints:
-        """A number for each mass that is needed: the token, or for a sum the negative identity of its list."""
-        return np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
+    def place_of(self, token: int) -> int:
+        """Return where a token that stays inside the word stands; -1 if it is none of these."""
+        place = self.tokens.index(token) if token in self.tokens else -1
+        return place if place >= 0 and self.kinds[place] == StepKind.INSIDE else -1
 
     def restricted_to(self, tokens: frozenset[int]) -> Steps:
         """Return those steps that are one of these tokens."""
@@ -103,36 +110,36 @@ class Steps:
             pending=tuple(self.pending[n] for n in alone),
             sums=tuple(sums[n] for n in kept),
             kinds=self.kinds[[*alone, *(len(self.tokens) + n for n in kept)]],
+            rest=self.rest,
         )
 
 
-class _Token(NamedTuple):
-    """A token by itself, as :class:`Steps` has them."""
-
-    token: int
-    size: int
-    pending: bytes = b""
+WHOLE_WORD = Steps((), (), (), (), np.zeros(0, dtype=np.int8))
+"""What stands for steps after a whole word: there the masses of all atoms say what may come next."""
 
 
-ALL_KINDS = np.array(list(StepKind), dtype=np.int8)
+class ObservedPath(NamedTuple):
+    """Where observed tokens lead that write a word.
+
+    Attributes
+    ----------
+    steps
+        What may come next at the beginning, and after each of the observed tokens that stays inside the word.
+    observed
+        Which of these steps is the observed token; -1 if it reaches over the end of the word or none is known.
+    is_whole
+        Whether the observed tokens end with the word.
+    """
+
+    steps: tuple[Steps, ...]
+    observed: tuple[int, ...]
+    is_whole: bool
 
 
-def _steps(
-    inside: Sequence[_Token] = (),
-    cut_off: Sequence[_Token] = (),
-    written: Sequence[_Token] = (),
-    ending: Sequence[int] | Ints = (),
-    undecided: Sequence[int] | Ints = (),
-) -> Steps:
-    """Return steps of each :class:`StepKind`: tokens by themselves of the first three, sums of the others."""
-    alone = [*inside, *cut_off, *written]
-    return Steps(
-        tokens=tuple([step.token for step in alone]),
-        sizes=tuple([step.size for step in alone]),
-        pending=tuple([step.pending for step in alone]),
-        sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending, undecided) if len(ids)),
-        kinds=np.repeat(ALL_KINDS, [len(inside), len(cut_off), len(written), len(ending) > 0, len(undecided) > 0]),
-    )
+@lru_cache(maxsize=1 << 12)
+def _kinds(*counts: int) -> NDArray[np.int8]:
+    """Return the kinds of steps, of which there are so many of each :class:`StepKind`."""
+    return np.repeat(np.array(list(StepKind), dtype=np.int8), counts)
 
 
 class NeededLists(NamedTuple):
@@ -152,12 +159,17 @@ class NeededLists(NamedTuple):
 
 def needed_lists(all_steps: Sequence[Steps]) -> NeededLists:
     """Return the lists of ids whose masses steps need; a list that several of them need is there once."""
-    keys = concat_ints(steps.keys for steps in all_steps)
-    distinct, numbers = np.unique(keys, return_inverse=True)
+    keys = concat_ints([steps.keys for steps in all_steps])
+    is_token = keys >= 0
+    is_needed = np.zeros(keys.max(initial=-1) + 1, dtype=bool)
+    is_needed[keys[is_token]] = True
+    distinct_sums, sum_numbers = np.unique(keys[~is_token], return_inverse=True)
+    numbers = np.empty_like(keys)
+    numbers[~is_token] = sum_numbers
+    numbers[is_token] = (np.cumsum(is_needed) + (len(distinct_sums) - 1))[keys[is_token]]
     sums = {-id(ids): ids for steps in all_steps for ids in steps.sums}
-    n_sums = int(np.searchsorted(distinct, 0))  # their keys are negative
-    alone = list(distinct[n_sums:, None])
-    return NeededLists(numbers, [sums[key] for key in distinct[:n_sums].tolist()] + alone)
+    id_lists = [sums[key] for key in distinct_sums.tolist()]
+    return NeededLists(numbers, id_lists + list(np.flatnonzero(is_needed)[:, None]))
 
 
 class MassesAfterWord(NamedTuple):
@@ -182,65 +194,122 @@ class StepFinder:
     """
 
     def __init__(self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
-        self._index = index
-        self._joined = joined
-        self._atoms = atoms
-        self._cut_off_tokens = cut_off_tokens
-        self._known: dict[tuple[bytes, Ending], Steps] = {}
-        self._columns: dict[Ending, list[list[int]]] = {}
+        self.index = index
+        self.joined = joined
+        self.atoms = atoms
+        self.cut_off_tokens = cut_off_tokens
+        self._by_ending: dict[Ending, EndingSteps] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when this is sent to another process."""
-        return {**self.__dict__, "_known": {}}
+        """Leave what was found behind when this is sent to another process."""
+        return {**self.__dict__, "_by_ending": {}}
 
-    def after_words(self, log_masses: Floats, ending: Ending) -> MassesAfterWord:
+    def before(self, ending: Ending) -> EndingSteps:
+        """Return what finds the tokens of words that end in one way."""
+        if ending not in self._by_ending:
+            self._by_ending[ending] = EndingSteps(self, ending)
+        return self._by_ending[ending]
+
+
+class EndingSteps:
+    """Finds the tokens that may come next in words that end in one way; made by :meth:`StepFinder.before`."""
+
+    def __init__(self, finder: StepFinder, ending: Ending) -> None:
+        self.ending = ending
+        self._finder = finder
+        self._known: dict[bytes, Steps] = {b"": WHOLE_WORD}
+        labels = ending.labels or frozenset()
+        ambiguous = finder.atoms.ambiguous(labels)
+        groups = (labels - ambiguous, ambiguous, ending.undecided)
+        self._columns = [finder.atoms.columns(group) for group in groups]
+
+    def after_words(self, log_masses: Floats) -> MassesAfterWord:
         """Return the masses of what may come after whole words, from those of all atoms, ``[N, K]``."""
-        if ending not in self._columns:
-            labels = ending.labels or frozenset()
-            ambiguous = self._atoms.ambiguous(labels)
-            groups = (labels - ambiguous, ambiguous, ending.undecided)
-            self._columns[ending] = [self._atoms.columns(group) for group in groups]
         masses = np.exp(np.asarray(log_masses, dtype=np.float64))
-        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns[ending]))
+        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns))
 
-    def inside(self, rest: bytes, ending: Ending) -> Steps:
-        """Return what may come next before the rest of a word."""
-        steps = self._known.get((rest, ending))
+    def after(self, steps: Steps, place: int) -> Steps:
+        """Return what may come next after one of the tokens that stand by themselves."""
+        following = steps.following.get(place)
+        if following is None:
+            pending = steps.pending[place]
+            following = self._of_cut_off(pending) if pending else self.inside(steps.rest[steps.sizes[place] :])
+            steps.following[place] = following
+        return following
+
+    def along(self, steps: Steps, tokens: tuple[int, ...]) -> ObservedPath:
+        """Return where observed tokens lead, the first of which may be one of these steps."""
+        path = steps.paths.get(tokens)
+        if path is None:
+            path = steps.paths[tokens] = self._find_path(steps, tokens)
+        return path
+
+    def _find_path(self, steps: Steps, tokens: tuple[int, ...]) -> ObservedPath:
+        all_steps: list[Steps] = []
+        observed: list[int] = []
+        for token in (*tokens, -1):
+            if steps is WHOLE_WORD:
+                return ObservedPath(tuple(all_steps), tuple(observed), is_whole=True)
+            place = steps.place_of(token)
+            all_steps.append(steps)
+            observed.append(place)
+            if place < 0:
+                break
+            steps = self.after(steps, place)
+        return ObservedPath(tuple(all_steps), tuple(observed), is_whole=False)
+
+    def inside(self, rest: bytes) -> Steps:
+        """Return what may come next before the rest of a word; :data:`WHOLE_WORD` if nothing is left of it."""
+        steps = self._known.get(rest)
         if steps is None:
             if len(self._known) > MAX_CACHED_STEPS:
-                self._known.clear()
-            steps = self._known[rest, ending] = self._find_inside(rest, ending)
+                self._known = {b"": WHOLE_WORD}
+            steps = self._known[rest] = self._find_inside(rest)
         return steps
 
-    def _find_inside(self, rest: bytes, ending: Ending) -> Steps:
-        inside = [_Token(token, size) for token, size in self._index.matches(rest)]
-        cut_off: list[_Token] = []
-        written: list[_Token] = []
+    def _find_inside(self, rest: bytes) -> Steps:
+        index, ending = self._finder.index, self.ending
+        matches = list(index.matches(rest))
+        n_written = sum(size == len(rest) for _, size in matches) if ending.labels is None else 0
+        cut_off: list[tuple[int, bytes]] = []
         ending_ids: list[int] = []
         undecided_ids: list[int] = []
-        if ending.labels is None:
-            written = [step for step in inside if step.size == len(rest)]
-            inside = inside[: len(inside) - len(written)]  # the shortest come first
-        for beyond in self._joined.continuations_after(rest):
-            tokens = self._index.ids(rest + beyond)
+        for beyond in self._finder.joined.continuations_after(rest):
+            tokens = index.ids(rest + beyond)
             if ending.labels is None:
                 ending_ids += tokens
             elif is_cut_off(beyond):
-                cut_off += [_Token(token, len(rest), beyond) for token in tokens]
+                cut_off += [(token, beyond) for token in tokens]
             else:
-                label = self._cut_off_tokens.label(beyond)
+                label = self._finder.cut_off_tokens.label(beyond)
                 if label in ending.labels:
                     ending_ids += tokens
                 elif label in ending.undecided:
                     undecided_ids += tokens
-        return _steps(inside, cut_off, written, ending_ids, undecided_ids)
+        # The shortest matches come first, so that those that write the word are the last ones.
+        n_inside = len(matches) - n_written
+        return Steps(
+            tokens=tuple([token for token, _ in matches] + [token for token, _ in cut_off]),
+            sizes=tuple([size for _, size in matches] + [len(rest)] * len(cut_off)),
+            pending=(b"",) * len(matches) + tuple([beyond for _, beyond in cut_off]),
+            sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending_ids, undecided_ids) if ids),
+            kinds=_kinds(n_inside, len(cut_off), n_written, len(ending_ids) > 0, len(undecided_ids) > 0),
+            rest=rest,
+        )
 
-    def of_cut_off(self, pending: bytes, ending: Ending) -> Steps:
-        """Return what may come after the first bytes of a character beyond the end of a word.
+    @cached_property
+    def cut_off_rest(self) -> Steps:
+        """The tokens after a whole word that begin a character of which only some completions end it."""
+        return self._of_cut_off(b"")
 
-        Without such bytes: the tokens that begin a character of which only some completions end the word.
-        """
-        labels = ending.labels or frozenset()
-        whole, cut_off = self._cut_off_tokens.next_tokens(pending, labels)
-        going_on = [_Token(token, 0, pending + self._cut_off_tokens.bytes_of(token)) for token in cut_off]
-        return _steps(cut_off=going_on, ending=whole)
+    def _of_cut_off(self, pending: bytes) -> Steps:
+        """Return what may come after the first bytes of a character beyond the end of a word."""
+        cut_off_tokens = self._finder.cut_off_tokens
+        whole, cut_off = cut_off_tokens.next_tokens(pending, self.ending.labels or frozenset())
+        return Steps(
+            tokens=tuple(cut_off),
+            sizes=(0,) * len(cut_off),
+            pending=tuple([pending + cut_off_tokens.bytes_of(token) for token in cut_off]),
+            sums=(np.array(whole, dtype=np.int64),) if len(whole) else (),
+            kinds=_kinds(0, len(cut_off), 0, len(whole) > 0, 0),
+        )

@@ -1,7 +1,8 @@
 """The sum over every spelling of words, with certain bounds: best first, prefix by prefix.
 
 What is searched for is the mass of all token sequences that set out where the word before ended, write this word, and
-end it. A :class:`Prefix` that has not been opened is an upper bound on everything that begins with it. So at any time
+end it. The mass of a prefix that has not been opened is an upper bound on everything that begins with it. So at any
+time
 
     found  ≤  mass of the word  ≤  found + Σ prefixes not opened
 
@@ -9,20 +10,20 @@ and opening the heaviest prefixes first closes the interval with the fewest ques
 to the observed tokens before the word; :class:`SpellingSearch` keeps them scaled, so that none is lost to underflow.
 
 All words of a batch are searched for side by side, each by itself. Most of the prefixes that wait are never opened, so
-they are kept as numbers in arrays: only those that are opened become objects.
+they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ranges
-from wordprob.core.search_steps import Ending, StepFinder, StepKind, Steps
+from wordprob.core.search_steps import WHOLE_WORD, EndingSteps, StepKind, Steps
 from wordprob.errors import OptionError
 
 MAX_OPENED_PER_ROUND = 16
@@ -47,8 +48,6 @@ class SearchedWord(NamedTuple):
         The numbers of the word and of its text in the batch.
     target
         The bytes that are to be written, from the earliest place at which a prefix sets out to the end of the word.
-    ending
-        What ends the word.
     finder
         Finds the tokens that may come next.
     first_row
@@ -60,8 +59,7 @@ class SearchedWord(NamedTuple):
     word: int
     text: int
     target: bytes
-    ending: Ending
-    finder: StepFinder
+    finder: EndingSteps
     first_row: int
     observed: tuple[int, ...]
 
@@ -71,34 +69,48 @@ class SearchedWord(NamedTuple):
         return self.observed[place] if place < len(self.observed) else -1
 
 
-class Prefix(NamedTuple):
-    """A token sequence that agrees with the text so far.
+@dataclass(frozen=True)
+class Prefixes:
+    """Token sequences that agree with the text so far, one in each place of these arrays and lists.
 
     Attributes
     ----------
     search
-        The number of the search that it belongs to.
+        The number of the search that each belongs to.
     row
         The row of the batch at which it leaves the observed tokens.
     ids
         Its tokens from there on; none while it is on the observed path.
-    position
-        How many bytes of the word's target are written.
-    only
-        The tokens that may come next; ``None`` for all.
-    pending
-        The first bytes of a character beyond the end of the word.
-    is_cut_off_rest
-        Whether only that part of what follows is meant that begins with a cut-off character.
+    steps
+        What may come next.
+    log_prob
+        Its log-probability, relative to the observed tokens before the word.
     """
 
-    search: int
-    row: int
-    ids: tuple[int, ...]
-    position: int
-    only: frozenset[int] | None = None
-    pending: bytes = b""
-    is_cut_off_rest: bool = False
+    search: Ints
+    row: Ints
+    ids: list[tuple[int, ...]]
+    steps: list[Steps]
+    log_prob: Floats
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, places: Ints) -> Prefixes:
+        """Return the prefixes in some places."""
+        numbers = places.tolist()
+        ids, steps = [self.ids[n] for n in numbers], [self.steps[n] for n in numbers]
+        return Prefixes(self.search[places], self.row[places], ids, steps, self.log_prob[places])
+
+    def and_also(self, other: Prefixes) -> Prefixes:
+        """Return these prefixes and others."""
+        return Prefixes(
+            np.concatenate([self.search, other.search]),
+            np.concatenate([self.row, other.row]),
+            self.ids + other.ids,
+            self.steps + other.steps,
+            np.concatenate([self.log_prob, other.log_prob]),
+        )
 
 
 class FoundSpelling(NamedTuple):
@@ -120,10 +132,11 @@ class FoundSpelling(NamedTuple):
     reaches_over: bool
 
 
-ITSELF, CUT_OFF_REST = 0, 1
-"""How a prefix comes from another one without :class:`Steps`: it is the same, or the cut-off rest of what follows."""
+ITSELF = -1
+"""Instead of the place of a token in :class:`Steps`: a prefix that waits is its source itself."""
 
 NO_NUMBERS, NO_MASSES = np.zeros(0, dtype=np.int64), np.zeros(0)
+NO_PREFIXES = Prefixes(NO_NUMBERS, NO_NUMBERS, [], [], NO_MASSES)
 
 
 @dataclass(frozen=True)
@@ -139,7 +152,7 @@ class _Waiting:
     bound
         The most that everything that begins with it can have, scaled.
     source, step
-        The number of what it comes from, and by which step.
+        The number of the prefix that it comes from, and by which of its steps.
     """
 
     search: Ints
@@ -200,117 +213,91 @@ class SpellingSearch:
         self.opened = np.zeros(len(words), dtype=np.int64)
         self.spellings: list[list[FoundSpelling]] | None = [[] for _ in words] if keep_spellings else None
         self._waiting = _Waiting(NO_NUMBERS, NO_MASSES, NO_MASSES, NO_NUMBERS, NO_NUMBERS)
-        # What prefixes that wait come from: prefixes, and what may come after each of them.
-        self._sources: list[Prefix] = []
-        self._steps_of_sources: list[Steps | None] = []
         self._left = np.zeros(len(words))  # what was not opened of the words that are done
-
-    # --- prefixes ---
-
-    def steps(self, prefix: Prefix) -> Steps | None:
-        """Return what may come after a prefix; ``None`` after a whole word, where the masses of atoms say it."""
-        word = self.words[prefix.search]
-        if prefix.pending or prefix.is_cut_off_rest:
-            return word.finder.of_cut_off(prefix.pending, word.ending)
-        if prefix.position == len(word.target):
-            return None
-        steps = word.finder.inside(word.target[prefix.position :], word.ending)
-        return steps if prefix.only is None else steps.restricted_to(prefix.only)
-
-    def _prefix(self, source: int, step: int) -> Prefix:
-        """Return a prefix from what it comes from; while it follows the observed tokens, it stays on their path."""
-        prefix, steps = self._sources[source], self._steps_of_sources[source]
-        if steps is None:
-            return prefix._replace(is_cut_off_rest=True) if step == CUT_OFF_REST else prefix
-        token = steps.tokens[step]
-        row, ids = prefix.row, prefix.ids
-        if not ids and self.words[prefix.search].observed_after(row) == token:
-            row += 1
-        else:
-            ids = (*ids, token)
-        position = prefix.position + steps.sizes[step]
-        return Prefix(prefix.search, row, ids, position, pending=steps.pending[step])
+        self._sources = NO_PREFIXES  # what prefixes that wait come from
 
     # --- what the model says ---
 
-    def wait_for(self, prefixes: Sequence[Prefix], log_probs: Floats) -> None:
+    def wait_for(self, prefixes: Prefixes) -> None:
         """Take up prefixes that are to be opened, or count those at once about which nothing is open."""
-        searches = np.array([prefix.search for prefix in prefixes], dtype=np.int64)
-        masses = self._scaled(searches, log_probs)
-        is_found = np.zeros(len(prefixes), dtype=bool)
-        for n, prefix in enumerate(prefixes):
-            word = self.words[prefix.search]
-            if word.ending.labels is None and prefix.position == len(word.target):
-                is_found[n] = True
-                self._keep(prefix, float(masses[n]))
-        self.found += self._sum(searches[is_found], masses[is_found])
-        sources = self._add_sources(prefixes, [None] * len(prefixes))
-        itself = np.full(len(prefixes), ITSELF)
-        self._wait(_Waiting(searches, log_probs, masses, sources, itself).at(~is_found))
+        masses = self._scaled(prefixes.search, prefixes.log_prob)
+        may_go_on = [self.words[search].finder.ending.labels is None for search in prefixes.search.tolist()]
+        is_written = [steps is WHOLE_WORD for steps in prefixes.steps]
+        is_found = np.logical_and(may_go_on, is_written)
+        found, others = np.flatnonzero(is_found), np.flatnonzero(~is_found)
+        self._find(prefixes.search[found], masses[found])
+        self._keep(prefixes.at(found), masses[found])
+        self._wait_for_themselves(prefixes.at(others), masses[others])
 
-    def open_inside(
-        self, prefixes: Sequence[Prefix], all_steps: Sequence[Steps], log_probs: Floats, log_masses: Floats
-    ) -> None:
-        """Go on from prefixes.
-
-        Parameters
-        ----------
-        prefixes, all_steps
-            The prefixes, and what may come after each of them.
-        log_probs
-            The log-probability of each prefix, relative to the observed tokens before the word.
-        log_masses
-            The log-mass of each step after its prefix, those of one :class:`Steps` after the other.
-        """
-        if not prefixes:
+    def open_inside(self, prefixes: Prefixes, log_masses: Floats) -> None:
+        """Go on from prefixes; ``log_masses`` has the log-mass of each step, those of one prefix after the other."""
+        if not len(prefixes):
             return
-        counts = np.array([len(steps.kinds) for steps in all_steps])
-        kinds = np.concatenate([steps.kinds for steps in all_steps])
+        counts = np.array([len(steps.kinds) for steps in prefixes.steps])
+        kinds = np.concatenate([steps.kinds for steps in prefixes.steps])
         steps = concat_ranges(np.zeros_like(counts), counts)
-        searches = np.repeat(np.array([prefix.search for prefix in prefixes]), counts)
-        sources = np.repeat(self._add_sources(prefixes, all_steps), counts)
-        before = np.repeat(log_probs, counts)
+        searches = np.repeat(prefixes.search, counts)
+        sources = np.repeat(self._add_sources(prefixes), counts)
+        before = np.repeat(prefixes.log_prob, counts)
         # What the model says after something impossible does not matter.
         log_probs = np.where(before == -np.inf, -np.inf, before + log_masses)
         masses = self._scaled(searches, log_probs)
 
-        is_found = (kinds == StepKind.ENDING) | (kinds == StepKind.WRITTEN)
-        self.found += self._sum(searches[is_found], masses[is_found])
+        is_ending, is_written = kinds == StepKind.ENDING, kinds == StepKind.WRITTEN
+        is_found = is_ending | is_written
+        self._find(searches[is_found], masses[is_found])
         is_undecided = kinds == StepKind.UNDECIDED
         self.undecided += self._sum(searches[is_undecided], masses[is_undecided])
-        waits = (kinds == StepKind.INSIDE) | (kinds == StepKind.CUT_OFF)
-        self._wait(_Waiting(searches, log_probs, masses, sources, steps).at(waits))
+        longer = _Waiting(searches, log_probs, masses, sources, steps)
+        self._wait(longer.at((kinds == StepKind.INSIDE) | (kinds == StepKind.CUT_OFF)))
         if self.spellings is not None:
-            for n in np.flatnonzero(is_found).tolist():
-                is_sum = kinds[n] == StepKind.ENDING
-                prefix = self._sources[sources[n]] if is_sum else self._prefix(sources[n], steps[n])
-                self._keep(prefix, float(masses[n]), reaches_over=is_sum)
+            written, ending = longer.at(is_written), longer.at(is_ending)
+            self._keep(self._prefixes(written), written.bound)
+            not_longer = replace(ending, step=np.full(len(ending), ITSELF))
+            self._keep(self._prefixes(not_longer), ending.bound, reaches_over=True)
 
-    def open_whole(self, prefixes: Sequence[Prefix], log_probs: Floats, log_masses: Floats) -> None:
+    def open_whole(self, prefixes: Prefixes, log_masses: Floats) -> None:
         """Go on from prefixes that have written their words: ``log_masses[n]`` are those of all atoms after one."""
-        sources = self._add_sources(prefixes, [None] * len(prefixes))
-        by_ending: dict[tuple[StepFinder, Ending], list[int]] = {}
-        for n, prefix in enumerate(prefixes):
-            word = self.words[prefix.search]
-            by_ending.setdefault((word.finder, word.ending), []).append(n)
-        for (finder, ending), places in by_ending.items():
-            searches = np.array([prefixes[n].search for n in places])
-            after = finder.after_words(log_masses[places], ending)
-            scaled = self._scaled(searches, log_probs[places])
-            self.found += self._sum(searches, scaled * after.ending)
-            self.undecided += self._sum(searches, scaled * after.undecided)
-            if self.spellings is not None:
-                for n, mass in zip(places, (scaled * after.ending).tolist(), strict=True):
-                    self._keep(prefixes[n], mass)
-            rests = np.full(len(places), CUT_OFF_REST)
-            waiting = _Waiting(searches, log_probs[places], scaled * after.cut_off, sources[places], rests)
-            self._wait(waiting.at(after.cut_off > 0.0))
+        by_finder: dict[EndingSteps, list[int]] = {}
+        for n, search in enumerate(prefixes.search.tolist()):
+            by_finder.setdefault(self.words[search].finder, []).append(n)
+        for finder, numbers in by_finder.items():
+            places = np.array(numbers)
+            whole = prefixes.at(places)
+            after = finder.after_words(log_masses[places])
+            scaled = self._scaled(whole.search, whole.log_prob)
+            self._find(whole.search, scaled * after.ending)
+            self._keep(whole, scaled * after.ending)
+            self.undecided += self._sum(whole.search, scaled * after.undecided)
+            cut_off = np.flatnonzero(after.cut_off)
+            rests = replace(whole.at(cut_off), steps=[finder.cut_off_rest] * len(cut_off))
+            self._wait_for_themselves(rests, (scaled * after.cut_off)[cut_off])
 
-    def _add_sources(self, prefixes: Sequence[Prefix], all_steps: Sequence[Steps | None]) -> Ints:
-        """Take up what further prefixes come from; return the numbers."""
+    def _wait_for_themselves(self, prefixes: Prefixes, bounds: Floats) -> None:
+        """Take up prefixes that are to be opened themselves, not after one of their steps."""
+        sources = self._add_sources(prefixes)
+        itself = np.full(len(prefixes), ITSELF)
+        self._wait(_Waiting(prefixes.search, prefixes.log_prob, bounds, sources, itself))
+
+    def _wait(self, more: _Waiting) -> None:
+        """Take up prefixes that are possible."""
+        self._waiting = self._waiting.and_also(more.at(more.log_prob > -np.inf))
+
+    def _find(self, searches: Ints, masses: Floats) -> None:
+        """Count masses of searches as found."""
+        self.found += self._sum(searches, masses)
+
+    def _keep(self, prefixes: Prefixes, masses: Floats, reaches_over: bool = False) -> None:
+        """Keep spellings, if they are to be kept."""
+        if self.spellings is not None:
+            columns = (prefixes.search.tolist(), prefixes.row.tolist(), prefixes.ids, masses.tolist())
+            for search, row, ids, mass in zip(*columns, strict=True):
+                self.spellings[search].append(FoundSpelling(row, ids, mass, reaches_over))
+
+    def _add_sources(self, prefixes: Prefixes) -> Ints:
+        """Take up prefixes that others come from; return their numbers."""
         first = len(self._sources)
-        self._sources += prefixes
-        self._steps_of_sources += all_steps
+        self._sources = self._sources.and_also(prefixes)
         return np.arange(first, len(self._sources))
 
     def _scaled(self, searches: Ints, log_masses: Floats) -> Floats:
@@ -322,19 +309,10 @@ class SpellingSearch:
         """Return ``[N]``: what the masses of each search come to."""
         return np.bincount(searches, masses, minlength=len(self.words)).astype(np.float64, copy=False)
 
-    def _wait(self, more: _Waiting) -> None:
-        """Take up prefixes that are possible."""
-        self._waiting = self._waiting.and_also(more.at(more.log_prob > -np.inf))
-
-    def _keep(self, prefix: Prefix, mass: float, reaches_over: bool = False) -> None:
-        """Keep a spelling, if they are to be kept."""
-        if self.spellings is not None:
-            self.spellings[prefix.search].append(FoundSpelling(prefix.row, prefix.ids, mass, reaches_over))
-
     # --- what to open next ---
 
-    def choose(self, tolerance_nats: float, max_open: int) -> tuple[list[Prefix], Floats]:
-        """Take out the prefixes to open next, with their log-probabilities.
+    def choose(self, tolerance_nats: float, max_open: int) -> Prefixes:
+        """Take out the prefixes to open next.
 
         Of each word they are the heaviest, until what is left fits into the tolerance.
         """
@@ -352,8 +330,26 @@ class SpellingSearch:
         self._waiting = waiting.at(~is_chosen)
         chosen = waiting.at(is_chosen)
         self.opened += np.bincount(chosen.search, minlength=len(self.words))
-        prefixes = [self._prefix(*place) for place in zip(chosen.source.tolist(), chosen.step.tolist(), strict=True)]
-        return prefixes, chosen.log_prob
+        return self._prefixes(chosen)
+
+    def _prefixes(self, chosen: _Waiting) -> Prefixes:
+        """Return prefixes from what they come from; while they follow the observed tokens, they stay on their path."""
+        words, sources = self.words, self._sources
+        rows: list[int] = sources.row[chosen.source].tolist()
+        all_ids, all_steps = [], []
+        columns = (chosen.search.tolist(), chosen.source.tolist(), chosen.step.tolist())
+        for n, (search, source, step) in enumerate(zip(*columns, strict=True)):
+            ids, steps = sources.ids[source], sources.steps[source]
+            if step != ITSELF:
+                word, token = words[search], steps.tokens[step]
+                if not ids and word.observed_after(rows[n]) == token:
+                    rows[n] += 1
+                else:
+                    ids = (*ids, token)
+                steps = word.finder.after(steps, step)
+            all_ids.append(ids)
+            all_steps.append(steps)
+        return Prefixes(chosen.search, np.array(rows, dtype=np.int64), all_ids, all_steps, chosen.log_prob)
 
     # --- the interval ---
 

@@ -7,22 +7,26 @@ The theory is in :mod:`wordprob.core.spelling_search`, the beginning of each sea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, segment_sums
+from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, cumulative_offsets, segment_sums, slices_of
 from wordprob.core.atoms import Atoms
-from wordprob.core.search_steps import Steps, needed_lists
-from wordprob.core.spelling_search import Prefix, SpellingSearch
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request
+from wordprob.core.search_steps import WHOLE_WORD, needed_lists
+from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
+from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates, Request, Scores
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import PreparedBatch
-from wordprob.scoring.requests import prefix_ids, window_of
+from wordprob.scoring.requests import prefix_ids
 from wordprob.scoring.search_plan import SearchPlan
 
 BEYOND_WORD_TOKENS = 4
 """Tokens after the end of a word for which there must be room in the model's context: bytes of one character."""
+
+PREFIXES_AT_ONCE = 1 << 13
+"""Prefixes that the model is asked about in one call: each of them comes with all the text before it."""
 
 SMALLEST_LOG_SCALE = -600.0
 """Below it, masses would overflow that are not scaled by less."""
@@ -76,38 +80,29 @@ class AllSpellings:
     ) -> SpellingSearch:
         """Search for every spelling of the words of a batch, once its other scores are complete."""
         search = _begin(prepared, collected, keep_spellings)
-        contexts = _Contexts(prepared, search)
+        contexts = _Contexts(prepared, search.words)
         while True:
-            prefixes, log_probs = search.choose(self._tolerance_nats, self._max_open)
-            if not prefixes:
+            prefixes = search.choose(self._tolerance_nats, self._max_open)
+            if not len(prefixes):
                 return search
-            self._open(search, contexts, prefixes, log_probs, states)
+            self._open(search, contexts, prefixes, states)
 
     def _open(
-        self,
-        search: SpellingSearch,
-        contexts: _Contexts,
-        prefixes: Sequence[Prefix],
-        log_probs: Floats,
-        states: PrefixStates | None,
+        self, search: SpellingSearch, contexts: _Contexts, prefixes: Prefixes, states: PrefixStates | None
     ) -> None:
         """Ask the model about prefixes, and go on from them."""
-        all_steps = [search.steps(prefix) for prefix in prefixes]
-        requests = _requests(contexts, prefixes, all_steps)
-        answers: list[Floats] = [np.zeros(0)] * len(prefixes)
-        for n, scores in self._model.open(requests, self._atoms, states):
-            answers[n] = scores.mass[-1] if all_steps[n] is None else scores.gathered
-        inside = [n for n, steps in enumerate(all_steps) if steps is not None]
-        whole = [n for n, steps in enumerate(all_steps) if steps is None]
-        if inside:
-            search.open_inside(
-                [prefixes[n] for n in inside],
-                [steps for steps in all_steps if steps is not None],
-                log_probs[inside],
-                np.concatenate([answers[n] for n in inside], dtype=np.float64),
-            )
-        if whole:
-            search.open_whole([prefixes[n] for n in whole], log_probs[whole], np.stack([answers[n] for n in whole]))
+        answers: list[Scores] = []
+        for low in range(0, len(prefixes), PREFIXES_AT_ONCE):
+            asked = prefixes.at(np.arange(low, min(low + PREFIXES_AT_ONCE, len(prefixes))))
+            found = dict(self._model.open(_requests(contexts, asked), self._atoms, states))
+            answers += [found[n] for n in range(len(asked))]
+        is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
+        inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
+        if len(inside):
+            gathered = [answers[n].gathered for n in inside.tolist()]
+            search.open_inside(prefixes.at(inside), np.concatenate(gathered, dtype=np.float64))
+        if len(whole):
+            search.open_whole(prefixes.at(whole), np.stack([answers[n].mass[-1] for n in whole.tolist()]))
 
 
 # --- what the pass along the texts says -------------------------------------------------------------------------------
@@ -124,34 +119,38 @@ def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: 
     # before the word begins is relative to the observed tokens up to there.
     goes_on = plan.observed_masses >= 0
     observed_masses = plan.observed_masses[goes_on]
-    observed = np.zeros(len(plan.known))
+    observed = np.zeros(len(plan.steps))
     observed[goes_on] = collected.step_masses[observed_masses]
-    path_firsts = np.array(plan.path_firsts, dtype=np.int64)
-    on_path = segment_sums(observed, path_firsts, np.arange(len(plan.known)))
-    log_probs = on_path - _observed_log_probs(prepared, collected, plan, plan.known)
+    on_path = segment_sums(observed, plan.path_firsts, np.arange(len(plan.steps)))
+    known = Prefixes(plan.searches, plan.known_rows, [()] * len(plan.steps), plan.steps, on_path)
     log_masses = collected.step_masses.copy()
     log_masses[observed_masses] = -np.inf  # these lead to prefixes that are known too, and do not wait
-    search.open_inside(plan.known, plan.steps, log_probs, log_masses)
-    if plan.whole:
-        prefixes, firsts, stops = zip(*plan.whole, strict=True)
-        boundaries = prepared.alignment.boundary_after[[plan.words[prefix.search].word for prefix in prefixes]]
-        log_probs = segment_sums(observed, np.array(firsts), np.array(stops))
-        search.open_whole(prefixes, log_probs, collected.boundary_masses[boundaries])
-    if plan.tails:
-        tails, branches = zip(*plan.tails, strict=True)
-        observed_before = _observed_log_probs(prepared, collected, plan, tails)
-        search.wait_for(tails, collected.leaving[list(branches)] - observed_before)
+    search.open_inside(_relative(prepared, collected, plan, known), log_masses)
+
+    searches, rows, firsts, stops = plan.whole
+    n_whole = len(searches)
+    log_probs = segment_sums(observed, firsts, stops)
+    whole = Prefixes(searches, rows, [()] * n_whole, [WHOLE_WORD] * n_whole, log_probs)
+    boundaries = prepared.alignment.boundary_after[plan.word_numbers[searches]]
+    search.open_whole(whole, collected.boundary_masses[boundaries])
+
+    tails = Prefixes(
+        np.array([tail.search for tail in plan.tails], dtype=np.int64),
+        np.array([tail.row for tail in plan.tails], dtype=np.int64),
+        [tail.ids for tail in plan.tails],
+        [tail.steps for tail in plan.tails],
+        collected.leaving[np.array([tail.branch for tail in plan.tails], dtype=np.int64)],
+    )
+    search.wait_for(_relative(prepared, collected, plan, tails))
     return search
 
 
-def _observed_log_probs(
-    prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, prefixes: Sequence[Prefix]
-) -> Floats:
-    """Return log p of the observed tokens from where each prefix leaves them up to where its word begins."""
-    searches = np.array([prefix.search for prefix in prefixes], dtype=np.int64)
-    rows = np.array([prefix.row for prefix in prefixes], dtype=np.int64)
-    texts = prepared.alignment.text_of_word[plan.word_numbers[searches]]
-    return segment_sums(collected.token_log_probs, rows - texts, plan.start_rows[searches] - texts)
+def _relative(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, prefixes: Prefixes) -> Prefixes:
+    """Return prefixes relative to the observed tokens from where each leaves them up to where its word begins."""
+    texts = prepared.alignment.text_of_word[plan.word_numbers[prefixes.search]]
+    start_rows = plan.start_rows[prefixes.search]
+    observed = segment_sums(collected.token_log_probs, prefixes.row - texts, start_rows - texts)
+    return replace(prefixes, log_prob=prefixes.log_prob - observed)
 
 
 def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan) -> Floats:
@@ -168,29 +167,18 @@ def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: Searc
 # --- what the model is asked ------------------------------------------------------------------------------------------
 
 
-def _requests(contexts: _Contexts, prefixes: Sequence[Prefix], all_steps: Sequence[Steps | None]) -> list[Request]:
+def _requests(contexts: _Contexts, prefixes: Prefixes) -> list[Request]:
     """Return what the model is asked about prefixes: the masses of steps, or those of all atoms, after each of them."""
-    all_ids = [contexts.ids(prefix) for prefix in prefixes]
-    last_rows = [len(ids) - 1 for ids in all_ids]
-    counts = [0 if steps is None else len(steps.kinds) for steps in all_steps]
-    gather = np.repeat(last_rows, counts)
-    lists, id_lists = needed_lists([steps for steps in all_steps if steps is not None])
-    requests = []
-    first = 0
-    for prefix, ids, last, count in zip(prefixes, all_ids, last_rows, counts, strict=True):
-        requests.append(
-            Request(
-                ids,
-                first=last,
-                gather=gather[first : first + count],
-                gather_lists=lists[first : first + count],
-                id_lists=id_lists,
-                context_tokens=min(last, len(ids) - len(prefix.ids)),
-                is_extended_later=count > 0,
-            )
-        )
-        first += count
-    return requests
+    all_ids = contexts.ids(prefixes)
+    counts = np.array([len(steps.kinds) for steps in prefixes.steps])
+    gather = np.repeat([len(ids) - 1 for ids in all_ids], counts)
+    lists, id_lists = needed_lists(prefixes.steps)
+    parts = slices_of(cumulative_offsets(counts))
+    context_tokens = [len(ids) - (len(own_ids) or 1) for ids, own_ids in zip(all_ids, prefixes.ids, strict=True)]
+    return [
+        Request(ids, len(ids) - 1, gather[part], lists[part], id_lists, (), NO_ROWS, n_context, part.start < part.stop)
+        for ids, part, n_context in zip(all_ids, parts, context_tokens, strict=True)
+    ]
 
 
 class _Contexts:
@@ -198,38 +186,42 @@ class _Contexts:
 
     Parameters
     ----------
-    prepared, search
-        The texts, and the search for their words.
+    prepared, words
+        The texts, and the words in them that are searched for.
     """
 
-    def __init__(self, prepared: PreparedBatch, search: SpellingSearch) -> None:
+    def __init__(self, prepared: PreparedBatch, words: Sequence[SearchedWord]) -> None:
         self._prepared = prepared
-        self._words = search.words
-        self._known: dict[tuple[int, int], Ints] = {}
-        self._seen_in_windows: dict[tuple[int, int], Ints] = {}
+        self._rooms = np.array([len(word.target) + BEYOND_WORD_TOKENS for word in words], dtype=np.int64)
+        windows = [(text, window) for text, own in enumerate(prepared.windows) for window in own]
+        seen = [prefix_ids(prepared, text, window, window.last) for text, window in windows]
+        self._seen = concat_ints(seen)
+        # Of each window: where what the model sees in it begins, its text, the row of the batch at which that begins,
+        # and the window's first token and row.
+        self._begins = cumulative_offsets(map(len, seen))[:-1]
+        self._texts = np.array([text for text, _ in windows], dtype=np.int64)
+        self._text_rows = prepared.alignment.token_offsets[self._texts] + self._texts
+        self._lows = np.array([window.low for _, window in windows], dtype=np.int64)
+        self._first_rows = self._text_rows + np.array([window.first for _, window in windows], dtype=np.int64)
 
-    def ids(self, prefix: Prefix) -> Ints:
-        """Return what the model sees up to a prefix's end: what it sees of the observed text, and the prefix."""
-        word = self._words[prefix.search]
-        room = len(word.target) + BEYOND_WORD_TOKENS
-        context = self._known.get((prefix.row, room))
-        if context is None:
-            context = self._known[prefix.row, room] = self._before(word.text, prefix.row, room)
-        return np.concatenate((context, prefix.ids)) if prefix.ids else context
-
-    def _before(self, text: int, batch_row: int, room: int) -> Ints:
-        """Return what the model sees before a row, if there must be room for some further tokens."""
+    def ids(self, prefixes: Prefixes) -> list[Ints]:
+        """Return what the model sees up to the end of prefixes: what it sees of the observed text, and the prefix."""
         prepared = self._prepared
-        row = batch_row - prepared.alignment.token_offset_list[text] - text
-        window = window_of(prepared, text, row)
-        max_tokens = prepared.settings.max_text_tokens
-        if max_tokens is not None and int(prepared.head_lengths[text]) + row + room > max_tokens + window.low:
-            return prefix_ids(prepared, text, window, row, room=room)
-        key = (text, window.first)
-        if key not in self._seen_in_windows:
-            self._seen_in_windows[key] = prefix_ids(prepared, text, window, window.last)
-        seen = self._seen_in_windows[key]
-        return seen[: len(seen) - (window.last - row)]
+        windows = np.searchsorted(self._first_rows, prefixes.row, side="right") - 1
+        rows = prefixes.row - self._text_rows[windows]
+        tokens = prepared.head_lengths[self._texts[windows]] + rows - self._lows[windows]
+        dropped = np.zeros_like(tokens)
+        if prepared.settings.max_text_tokens is not None:  # there must be room for the rest of the word
+            too_many = tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens
+            dropped = np.clip(too_many, 0, tokens)
+        n_start = np.full(len(prefixes), len(prepared.start_ids))
+        n_own = np.array([len(ids) for ids in prefixes.ids])
+        lengths = n_start + tokens - dropped + n_own
+        offsets = cumulative_offsets(lengths)
+        all_ids = self._seen.take(concat_ranges(self._begins[windows] + dropped, lengths), mode="clip")
+        all_ids[concat_ranges(offsets[:-1], n_start)] = np.tile(prepared.start_ids, len(prefixes))
+        all_ids[concat_ranges(offsets[1:] - n_own, n_own)] = list(chain.from_iterable(prefixes.ids))
+        return [all_ids[part] for part in slices_of(offsets)]
 
 
 def sum_all_spellings(

@@ -7,17 +7,17 @@ masses of what could come next are asked for together with the text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.alignment import Alignment
-from wordprob.core.arrays import Bools, Ints, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.branches import Branches
-from wordprob.core.search_steps import Ending, StepFinder, Steps, needed_lists
-from wordprob.core.spelling_search import Prefix, SearchedWord
+from wordprob.core.search_steps import WHOLE_WORD, Ending, EndingSteps, ObservedPath, StepFinder, Steps, needed_lists
+from wordprob.core.spelling_search import SearchedWord
 from wordprob.core.vocabulary import Vocabulary
 
 REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
@@ -25,12 +25,34 @@ REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are n
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class WholePath(NamedTuple):
-    """A word that the observed tokens write: the prefix with all of them, and which known prefixes lead to it."""
+class Tail(NamedTuple):
+    """Another spelling of the word before that has more than one token.
 
-    prefix: Prefix
-    first: int
-    stop: int
+    Attributes
+    ----------
+    search, row, ids, steps
+        The search, where the spelling leaves the observed tokens, its tokens from there on, and what may come next.
+    branch
+        The branch that it is.
+    """
+
+    search: int
+    row: int
+    ids: tuple[int, ...]
+    steps: Steps
+    branch: int
+
+
+class WholePaths(NamedTuple):
+    """Words that the observed tokens write: their searches, the rows after them, and which known prefixes lead there.
+
+    The known prefixes are those from ``first`` up to ``stop``.
+    """
+
+    search: Ints
+    row: Ints
+    first: Ints
+    stop: Ints
 
 
 @dataclass
@@ -46,8 +68,8 @@ class SearchPlan:
         The words that are searched for.
     word_numbers, start_rows
         The number of each in the batch, and the row of the boundary before it.
-    known, steps
-        The known prefixes, and what may come after each of them.
+    searches, known_rows, steps
+        The known prefixes, none of which has left the text: the search and the row of each, and what may come next.
     path_firsts
         For each known prefix on an observed path, the known prefix with which the path begins; those of one path follow
         each other. For another one, its own number.
@@ -57,7 +79,7 @@ class SearchPlan:
     whole
         Words that the observed tokens write.
     tails
-        Other spellings of the word before that have more than one token, and the branch that each of them is.
+        Other spellings of the word before that have more than one token.
     rows, lists, id_lists
         The masses of all steps, in order: at which row the mass of which of the lists of ids is wanted.
     """
@@ -65,12 +87,13 @@ class SearchPlan:
     words: list[SearchedWord] = field(default_factory=list)
     word_numbers: Ints = field(default_factory=lambda: NO_INTS)
     start_rows: Ints = field(default_factory=lambda: NO_INTS)
-    known: list[Prefix] = field(default_factory=list)
+    searches: Ints = field(default_factory=lambda: NO_INTS)
+    known_rows: Ints = field(default_factory=lambda: NO_INTS)
     steps: list[Steps] = field(default_factory=list)
-    path_firsts: list[int] = field(default_factory=list)
+    path_firsts: Ints = field(default_factory=lambda: NO_INTS)
     observed_masses: Ints = field(default_factory=lambda: NO_INTS)
-    whole: list[WholePath] = field(default_factory=list)
-    tails: list[tuple[Prefix, int]] = field(default_factory=list)
+    whole: WholePaths = field(default_factory=lambda: WholePaths(NO_INTS, NO_INTS, NO_INTS, NO_INTS))
+    tails: list[Tail] = field(default_factory=list)
     rows: Ints = field(default_factory=lambda: NO_INTS)
     lists: Ints = field(default_factory=lambda: NO_INTS)
     id_lists: list[Ints] = field(default_factory=list)
@@ -104,89 +127,96 @@ class SearchPlanner:
         self._by_boundary = branches_by_boundary(branches)
         self._has_start = has_start
         self._plan = SearchPlan()
-        self._observed_steps: list[int] = []
+        # Observed paths, and those that are no longer than one known prefix: the search and the first row of each.
+        self._paths: list[ObservedPath] = []
+        self._path_searches: list[int] = []
+        self._path_rows: list[int] = []
         self._restricted: dict[tuple[Steps, int], Steps] = {}
-        # Lists, from which single numbers are taken faster than from arrays.
+        self._positions = row_positions(vocabulary, alignment)
         self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
-        self._positions: list[int] = row_positions(vocabulary, alignment).tolist()
         self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
 
     def plan(self) -> SearchPlan:
         """Return the plan for the words that were added."""
         plan = self._plan
-        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
-        observed = np.array(self._observed_steps, dtype=np.int64)
         plan.word_numbers = np.array([word.word for word in plan.words], dtype=np.int64)
         plan.start_rows = self._alignment.boundary_rows[self._alignment.boundary_after[plan.word_numbers] - 1]
+
+        lengths = np.array([len(path.steps) for path in self._paths], dtype=np.int64)
+        offsets = cumulative_offsets(lengths)
+        searches, rows = np.array(self._path_searches, dtype=np.int64), np.array(self._path_rows, dtype=np.int64)
+        plan.searches = np.repeat(searches, lengths)
+        plan.known_rows = concat_ranges(rows, lengths)
+        plan.path_firsts = np.repeat(offsets[:-1], lengths)
+        is_whole = np.array([path.is_whole for path in self._paths], dtype=bool)
+        whole = (searches, rows + lengths, offsets[:-1], offsets[1:])
+        plan.whole = WholePaths(*(column[is_whole] for column in whole))
+
+        plan.steps = [steps for path in self._paths for steps in path.steps]
+        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
+        observed = np.array([step for path in self._paths for step in path.observed], dtype=np.int64)
         plan.observed_masses = np.where(observed < 0, -1, cumulative_offsets(counts)[:-1] + observed)
-        plan.rows = np.repeat(np.array([prefix.row for prefix in plan.known], dtype=np.int64), counts)
+        plan.rows = np.repeat(plan.known_rows, counts)
         plan.lists, plan.id_lists = needed_lists(plan.steps)
         return plan
 
     def add(self, words: Ints, endings: Sequence[Ending], finder: StepFinder) -> None:
         """Plan the search for some words, of which this is what ends each of them."""
+        boundaries = self._alignment.boundary_after[words] - 1
+        start_rows = self._alignment.boundary_rows[boundaries]
+        first_rows = start_rows.copy()
+        places = [(n, self._by_boundary[b]) for n, b in enumerate(boundaries.tolist()) if b in self._by_boundary]
+        for n, branches in places:
+            first_rows[n] = min(start_rows[n], *(self._branches.rows[branch] for branch in branches))
+        first_search = len(self._plan.words)
+        finders = {ending: finder.before(ending) for ending in set(endings)}
+        self._plan.words += self._searched_words(words, first_rows, [finders[ending] for ending in endings])
+        has_start = self._has_start[boundaries]
+        for n, branches in places:
+            self._add_branches(first_search + n, int(start_rows[n]), bool(has_start[n]), branches)
+        starts = np.flatnonzero(has_start)
+        skipped = (self._positions[start_rows] - self._positions[first_rows])[starts]
+        columns = (starts + first_search, start_rows[starts], skipped)
+        for search, row, n_bytes in zip(*(column.tolist() for column in columns), strict=True):
+            word = self._plan.words[search]
+            path = word.finder.along(word.finder.inside(word.target[n_bytes:]), word.observed[row - word.first_row :])
+            self._add_path(search, row, path)
+
+    def _searched_words(self, words: Ints, first_rows: Ints, finders: Sequence[EndingSteps]) -> Iterable[SearchedWord]:
+        """Return words to search for, from the first row at which a prefix sets out."""
         alignment = self._alignment
         texts = alignment.text_of_word[words]
-        boundaries = alignment.boundary_after[words] - 1
-        word_ends = alignment.batch.byte_offsets[alignment.ends[words]]
-        begun = np.searchsorted(alignment.token_starts, word_ends)
-        stop_rows = np.minimum(begun, alignment.token_offsets[texts + 1]) + texts
-        start_rows = alignment.boundary_rows[boundaries]
-        columns = (words, texts, boundaries, start_rows, stop_rows, word_ends, self._has_start[boundaries])
-        places = map(_PlacedWord, *(column.tolist() for column in columns))
-        for place, ending in zip(places, endings, strict=True):
-            self._add(place, ending, finder)
+        origins = self._positions[first_rows]
+        ends = alignment.batch.byte_offsets[alignment.ends[words]]
+        targets = map(self._bytes, texts.tolist(), origins.tolist(), ends.tolist())
+        begun = np.searchsorted(alignment.token_starts, ends)
+        stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
+        observed = map(self._ids.__getitem__, map(slice, (first_rows - texts).tolist(), stop_tokens.tolist()))
+        return map(SearchedWord, words.tolist(), texts.tolist(), targets, finders, first_rows.tolist(), observed)
 
-    def _add(self, place: _PlacedWord, ending: Ending, finder: StepFinder) -> None:
-        """Plan the search for one word."""
-        search = len(self._plan.words)
-        branches = self._by_boundary.get(place.boundary, ())
-        first_row = min([place.start_row, *(self._branches.rows[n] for n in branches)]) if branches else place.start_row
-        origin = self._positions[first_row]
-        target = self._bytes(place.text, origin, place.end)
-        observed = self._ids[first_row - place.text : place.stop_row - place.text]
-        word = SearchedWord(place.word, place.text, target, ending, finder, first_row, observed)
-        self._plan.words.append(word)
+    def _add_branches(self, search: int, start_row: int, has_start: bool, branches: Sequence[int]) -> None:
+        """Set out from other spellings of the word before.
 
-        begins_path = None
-        for number in branches:
-            row = self._branches.rows[number]
-            prefix = Prefix(search, row, (), self._positions[row] - origin)
-            if number in self._branches.tails:
-                self._add_tail(word, prefix, number)
+        Where that word ends inside a token, the observed path begins with that token.
+        """
+        word = self._plan.words[search]
+        for branch in branches:
+            row = self._branches.rows[branch]
+            rest = word.target[self._positions[row] - self._positions[word.first_row] :]
+            if branch in self._branches.tails:
+                self._add_tail(search, word.finder, row, rest, branch)
                 continue
-            steps = self._restricted_steps(finder.inside(target[prefix.position :], ending), number)
-            # Where the word before ends inside a token, the path begins with that token.
-            if row == place.start_row and not place.has_start and word.observed_after(row) in steps.inside:
-                begins_path = prefix, steps
-            else:
-                self._add_known(prefix, steps, len(self._plan.known), None)
-        if begins_path is not None:
-            self._follow_path(word, *begins_path)
-        elif place.has_start:
-            prefix = Prefix(search, place.start_row, (), self._positions[place.start_row] - origin)
-            self._follow_path(word, prefix, finder.inside(target[prefix.position :], ending))
+            steps = self._restricted_steps(word.finder.inside(rest), branch)
+            path = ObservedPath((steps,), (-1,), is_whole=False)
+            if row == start_row and not has_start:
+                path = word.finder.along(steps, word.observed[row - word.first_row :])
+            self._add_path(search, row, path)
 
-    def _follow_path(self, word: SearchedWord, prefix: Prefix, steps: Steps) -> None:
-        """Add the prefixes along the observed path, from the first one on."""
-        first = len(self._plan.known)
-        search, row, _, position, *_ = prefix
-        while position < len(word.target):
-            step = steps.inside.get(word.observed_after(row))
-            self._add_known(prefix, steps, first, step)
-            if step is None:
-                return  # the token reaches over the end of the word, or nothing more is asked after it
-            row += 1
-            position += steps.sizes[step]
-            prefix = Prefix(search, row, (), position)
-            steps = word.finder.inside(word.target[position:], word.ending)
-        self._plan.whole.append(WholePath(prefix, first, len(self._plan.known)))
-
-    def _add_known(self, prefix: Prefix, steps: Steps, path_first: int, observed_step: int | None) -> None:
-        self._plan.known.append(prefix)
-        self._plan.steps.append(steps)
-        self._plan.path_firsts.append(path_first)
-        self._observed_steps.append(-1 if observed_step is None else observed_step)
+    def _add_path(self, search: int, row: int, path: ObservedPath) -> None:
+        """Add the known prefixes along a path that begins at a row."""
+        self._path_searches.append(search)
+        self._path_rows.append(row)
+        self._paths.append(path)
 
     def _restricted_steps(self, steps: Steps, branch: int) -> Steps:
         """Return those steps by which a branch leaves the text."""
@@ -195,44 +225,21 @@ class SearchPlanner:
             self._restricted[steps, number] = steps.restricted_to(frozenset(self._branches.id_lists[number]))
         return self._restricted[steps, number]
 
-    def _add_tail(self, word: SearchedWord, leaving: Prefix, branch: int) -> None:
+    def _add_tail(self, search: int, finder: EndingSteps, row: int, rest: bytes, branch: int) -> None:
         """Set out from another spelling of the word before that has several tokens, if it agrees with the text."""
         tail = self._branches.tails[branch]
         written = b"".join(self._vocabulary.token_bytes[token] for token in tail.ids)
-        if word.target[leaving.position :].startswith(written):
-            only = frozenset(tail.last_ids) if tail.last_ids else None
-            prefix = leaving._replace(ids=tail.ids, position=leaving.position + len(written), only=only)
-            self._plan.tails.append((prefix, branch))
+        if rest.startswith(written):
+            steps = finder.inside(rest[len(written) :])
+            if tail.last_ids and steps is not WHOLE_WORD:
+                steps = steps.restricted_to(frozenset(tail.last_ids))
+            self._plan.tails.append(Tail(search, row, tail.ids, steps, branch))
 
     def _bytes(self, text: int, origin: int, end: int) -> bytes:
         """Return the bytes of a text from a position of the batch on; a space put before the text counts."""
         begin = self._text_begins[text]
         utf8 = self._alignment.batch.utf8
         return utf8[origin:end] if origin >= begin else b" " + utf8[begin:end]
-
-
-class _PlacedWord(NamedTuple):
-    """Where a word is: numbers of the batch.
-
-    Attributes
-    ----------
-    word, text, boundary
-        The word, its text, and the boundary before it.
-    start_row, stop_row
-        The row of that boundary, and the first one after which the observed token begins at the word's end or later.
-    end
-        Where the word ends, in bytes.
-    has_start
-        Whether the observed tokens end at the boundary before it.
-    """
-
-    word: int
-    text: int
-    boundary: int
-    start_row: int
-    stop_row: int
-    end: int
-    has_start: bool
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:
