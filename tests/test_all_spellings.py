@@ -353,7 +353,8 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
                 rows.append(word.first_row + place)
                 all_ids.append(ids)
     prefixes = Prefixes(np.array(searches), np.array(rows), all_ids, [WHOLE_WORD] * len(rows), np.zeros(len(rows)))
-    found = _Contexts(prepared, words).ids(prefixes)
+    sequences = _Contexts(prepared, words).sequences(prefixes)
+    found = [sequences.ids_of(n) for n in range(len(sequences))]
     n_shortened = 0
     for search, batch_row, ids, seen in zip(searches, rows, all_ids, found, strict=True):
         text = words[search].text
@@ -368,7 +369,7 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
 def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):
     options = {"spellings": "all", "tolerance": 1e-6, "max_open": 200}
     at_once = leaky.score(SENTENCES, **options).to_pandas()
-    monkeypatch.setattr("wordprob.scoring.all_spellings.PREFIXES_AT_ONCE", 3)
+    monkeypatch.setattr("wordprob.scoring.rounds.REQUESTS_AT_ONCE", 3)
     pd.testing.assert_frame_equal(leaky.score(SENTENCES, **options).to_pandas(), at_once, check_exact=True)
 
 

@@ -12,21 +12,21 @@ from itertools import chain
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, cumulative_offsets, segment_sums, slices_of
+from wordprob.core.arrays import Floats, cumulative_offsets, segment_sums
 from wordprob.core.atoms import Atoms
 from wordprob.core.search_steps import WHOLE_WORD, needed_lists
 from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
-from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates, Request, Scores
+from wordprob.models.id_sequences import IdSequences
+from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates
+from wordprob.models.request_arrays import RequestArrays
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import prefix_ids
+from wordprob.scoring.rounds import Step, ask_together
 from wordprob.scoring.search_plan import SearchPlan
 
 BEYOND_WORD_TOKENS = 4
 """Tokens after the end of a word for which there must be room in the model's context: bytes of one character."""
-
-PREFIXES_AT_ONCE = 1 << 13
-"""Prefixes that the model is asked about in one call: each of them comes with all the text before it."""
 
 SMALLEST_LOG_SCALE = -600.0
 """Below it, masses would overflow that are not scaled by less."""
@@ -80,29 +80,17 @@ class AllSpellings:
     ) -> SpellingSearch:
         """Search for every spelling of the words of a batch, once its other scores are complete."""
         search = _begin(prepared, collected, keep_spellings)
-        contexts = _Contexts(prepared, search.words)
-        while True:
-            prefixes = search.choose(self._tolerance_nats, self._max_open)
-            if not len(prefixes):
-                return search
-            self._open(search, contexts, prefixes, states)
+        ask_together([self._rounds(search, _Contexts(prepared, search.words))], self._model, self._atoms, states)
+        return search
 
-    def _open(
-        self, search: SpellingSearch, contexts: _Contexts, prefixes: Prefixes, states: PrefixStates | None
-    ) -> None:
-        """Ask the model about prefixes, and go on from them."""
-        answers: list[Scores] = []
-        for low in range(0, len(prefixes), PREFIXES_AT_ONCE):
-            asked = prefixes.at(np.arange(low, min(low + PREFIXES_AT_ONCE, len(prefixes))))
-            found = dict(self._model.open(_requests(contexts, asked), self._atoms, states))
-            answers += [found[n] for n in range(len(asked))]
-        is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
-        inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
-        if len(inside):
-            gathered = [answers[n].gathered for n in inside.tolist()]
-            search.open_inside(prefixes.at(inside), np.concatenate(gathered, dtype=np.float64))
-        if len(whole):
-            search.open_whole(prefixes.at(whole), np.stack([answers[n].mass[-1] for n in whole.tolist()]))
+    def _rounds(self, search: SpellingSearch, contexts: _Contexts) -> Step:
+        """Ask the model about prefixes, and go on from them, until all intervals are narrow enough."""
+        while len(prefixes := search.choose(self._tolerance_nats, self._max_open)):
+            answers = yield _requests(contexts, prefixes)
+            is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
+            inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
+            search.open_inside(prefixes.at(inside), answers.gathered.astype(np.float64))
+            search.open_whole(prefixes.at(whole), answers.mass[whole])
 
 
 # --- what the pass along the texts says -------------------------------------------------------------------------------
@@ -167,18 +155,26 @@ def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: Searc
 # --- what the model is asked ------------------------------------------------------------------------------------------
 
 
-def _requests(contexts: _Contexts, prefixes: Prefixes) -> list[Request]:
+def _requests(contexts: _Contexts, prefixes: Prefixes) -> RequestArrays:
     """Return what the model is asked about prefixes: the masses of steps, or those of all atoms, after each of them."""
-    all_ids = contexts.ids(prefixes)
-    counts = np.array([len(steps.kinds) for steps in prefixes.steps])
-    gather = np.repeat([len(ids) - 1 for ids in all_ids], counts)
+    sequences = contexts.sequences(prefixes)
+    last_rows = sequences.lengths - 1
+    n_steps = np.array([len(steps.kinds) for steps in prefixes.steps])
     lists, id_lists = needed_lists(prefixes.steps)
-    parts = slices_of(cumulative_offsets(counts))
-    context_tokens = [len(ids) - (len(own_ids) or 1) for ids, own_ids in zip(all_ids, prefixes.ids, strict=True)]
-    return [
-        Request(ids, len(ids) - 1, gather[part], lists[part], id_lists, (), NO_ROWS, n_context, part.start < part.stop)
-        for ids, part, n_context in zip(all_ids, parts, context_tokens, strict=True)
-    ]
+    n_own = np.array([len(ids) for ids in prefixes.ids])
+    return RequestArrays(
+        sequences=sequences,
+        firsts=last_rows,
+        context_tokens=np.minimum(last_rows, sequences.lengths - n_own),
+        gather=np.repeat(last_rows, n_steps),
+        gather_lists=lists,
+        gather_offsets=cumulative_offsets(n_steps),
+        id_lists=id_lists,
+        statistics=[()] * len(prefixes),
+        statistics_rows=NO_ROWS,
+        statistics_offsets=np.zeros(len(prefixes) + 1, dtype=np.int64),
+        is_extended_later=n_steps > 0,
+    )
 
 
 class _Contexts:
@@ -194,34 +190,32 @@ class _Contexts:
         self._prepared = prepared
         self._rooms = np.array([len(word.target) + BEYOND_WORD_TOKENS for word in words], dtype=np.int64)
         windows = [(text, window) for text, own in enumerate(prepared.windows) for window in own]
-        seen = [prefix_ids(prepared, text, window, window.last) for text, window in windows]
-        self._seen = concat_ints(seen)
-        # Of each window: where what the model sees in it begins, its text, the row of the batch at which that begins,
-        # and the window's first token and row.
-        self._begins = cumulative_offsets(map(len, seen))[:-1]
+        self._seen = [prefix_ids(prepared, text, window, window.last) for text, window in windows]
+        # Of each window: its text, the row of the batch at which that begins, and the window's first token and row.
         self._texts = np.array([text for text, _ in windows], dtype=np.int64)
         self._text_rows = prepared.alignment.token_offsets[self._texts] + self._texts
         self._lows = np.array([window.low for _, window in windows], dtype=np.int64)
         self._first_rows = self._text_rows + np.array([window.first for _, window in windows], dtype=np.int64)
 
-    def ids(self, prefixes: Prefixes) -> list[Ints]:
+    def sequences(self, prefixes: Prefixes) -> IdSequences:
         """Return what the model sees up to the end of prefixes: what it sees of the observed text, and the prefix."""
         prepared = self._prepared
         windows = np.searchsorted(self._first_rows, prefixes.row, side="right") - 1
         rows = prefixes.row - self._text_rows[windows]
+        n_start = len(prepared.start_ids)
         tokens = prepared.head_lengths[self._texts[windows]] + rows - self._lows[windows]
-        dropped = np.zeros_like(tokens)
+        head_lengths = n_start + tokens
+        own = prefixes.ids
         if prepared.settings.max_text_tokens is not None:  # there must be room for the rest of the word
-            too_many = tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens
-            dropped = np.clip(too_many, 0, tokens)
-        n_start = np.full(len(prefixes), len(prepared.start_ids))
-        n_own = np.array([len(ids) for ids in prefixes.ids])
-        lengths = n_start + tokens - dropped + n_own
-        offsets = cumulative_offsets(lengths)
-        all_ids = self._seen.take(concat_ranges(self._begins[windows] + dropped, lengths), mode="clip")
-        all_ids[concat_ranges(offsets[:-1], n_start)] = np.tile(prepared.start_ids, len(prefixes))
-        all_ids[concat_ranges(offsets[1:] - n_own, n_own)] = list(chain.from_iterable(prefixes.ids))
-        return [all_ids[part] for part in slices_of(offsets)]
+            dropped = np.clip(tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens, 0, tokens)
+            own = list(own)
+            for n in np.flatnonzero(dropped).tolist():
+                seen = self._seen[windows[n]][: head_lengths[n]].tolist()
+                own[n] = (*seen[:n_start], *seen[n_start + int(dropped[n]) :], *own[n])
+            head_lengths = np.where(dropped, 0, head_lengths)
+        own_offsets = cumulative_offsets(map(len, own))
+        own_ids = np.fromiter(chain.from_iterable(own), dtype=np.int64, count=int(own_offsets[-1]))
+        return IdSequences(self._seen, windows, head_lengths, own_ids, own_offsets)
 
 
 def sum_all_spellings(
