@@ -48,7 +48,7 @@ def score_in_threads(
     with BackgroundThread() as finishing:
         for prepared, asked in _prepared_ahead(preparer, chunks, settings):
             collected = CollectedScores.empty(prepared)
-            text_done = _count_on(progress, n_done, n_texts)
+            text_done = count_on(progress, n_done, n_texts)
             kept = states_for(model, prepared.chunk, settings, states)
             collecting = []
             for answers in ask_along_texts(model, preparer.atoms, prepared, asked, kept, text_done):
@@ -98,7 +98,7 @@ def _prepared_ahead(
             yield coming.popleft().result()
 
 
-def _count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:
+def count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:
     """Return what reports the texts of one chunk as part of all."""
     if progress is None:
         return None

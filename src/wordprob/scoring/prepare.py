@@ -572,16 +572,14 @@ def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:
 def _windows(prepared: PreparedBatch) -> list[list[Window]]:
     """Return the windows of each text."""
     alignment, settings = prepared.alignment, prepared.settings
-    lengths = np.diff(alignment.token_offsets).tolist()
-    whole_texts = {n_tokens: [Window(0, 0, n_tokens)] for n_tokens in set(lengths)}
-    found = []
-    for text, n_tokens in enumerate(lengths):
-        if settings.max_text_tokens is None or n_tokens <= settings.max_text_tokens:
-            found.append(whole_texts[n_tokens])
-            continue
-        words = slice(*alignment.word_offsets[text : text + 2])
-        word_stops = alignment.stop_tokens[words] - alignment.token_offsets[text]
-        found.append(windows(n_tokens, word_stops, settings.max_text_tokens, settings.min_context))
+    lengths = np.diff(alignment.token_offsets)
+    whole_texts = {n_tokens: [Window(0, 0, n_tokens)] for n_tokens in np.unique(lengths).tolist()}
+    found = [whole_texts[n_tokens] for n_tokens in lengths.tolist()]
+    if settings.max_text_tokens is not None:
+        for text in np.flatnonzero(lengths > settings.max_text_tokens).tolist():
+            words = slice(*alignment.word_offsets[text : text + 2])
+            word_stops = alignment.stop_tokens[words] - alignment.token_offsets[text]
+            found[text] = windows(int(lengths[text]), word_stops, settings.max_text_tokens, settings.min_context)
     return found
 
 

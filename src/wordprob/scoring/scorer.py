@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, overload
 
@@ -41,7 +41,7 @@ from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_emp
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
-from wordprob.scoring.pipeline import score_in_threads
+from wordprob.scoring.pipeline import count_on, score_in_threads
 from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
@@ -67,6 +67,9 @@ if TYPE_CHECKING:
 CACHED_PREPARERS = 8
 """Word definitions that a scorer keeps ready."""
 
+SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN = 8
+"""A chunk of at most so many characters for each token that the model takes at a time is some two batches."""
+
 MIN_TEXT_TOKENS = 1
 """Tokens of a text that must fit into the model's context."""
 
@@ -77,10 +80,11 @@ def score_chunk(
     chunk: Chunk,
     settings: BatchSettings,
     states: PrefixStates | None = None,
+    text_done: Callable[[int], None] | None = None,
 ) -> BatchScores:
-    """Score some texts: the sequential path."""
+    """Score some texts: the sequential path. ``text_done`` is called with the number of texts done so far."""
     states = states_for(model, chunk, settings, states)
-    prepared, collected = collect_chunk(model, preparer, chunk, settings, states)
+    prepared, collected = collect_chunk(model, preparer, chunk, settings, states, text_done)
     sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
     return estimate_batch(prepared, collected, sums)  # the equation
 
@@ -91,11 +95,13 @@ def collect_chunk(
     chunk: Chunk,
     settings: BatchSettings,
     states: PrefixStates | None,
+    text_done: Callable[[int], None] | None = None,
 ) -> tuple[PreparedBatch, CollectedScores]:
     """Ask the model everything about some texts that their words need in the tokenizer's own spellings."""
     prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
     collected = CollectedScores.empty(prepared)
-    for answers in ask_along_texts(model, preparer.atoms, prepared, states=states):  # the model, along the texts
+    # The model, along the texts.
+    for answers in ask_along_texts(model, preparer.atoms, prepared, states=states, text_done=text_done):
         collected.add(prepared, answers)
     # Where other spellings leave them, and where characters are cut off.
     ask_beyond_texts(model, preparer.atoms, preparer.cut_off_tokens, prepared, collected, states)
@@ -446,10 +452,24 @@ class Scorer:
             return score_masked(self.model, preparer, chunks, settings, progress)
         if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
+        elif len(chunks) == 1 and self._is_small(chunks[0]):
+            scored = self._score_small(preparer, chunks[0], settings, progress)
         else:
             scored = score_in_threads(self.model, preparer, chunks, settings, progress)
         joined = ((join_excerpts(scores, chunk), chunk) for scores, chunk in zip(scored, chunks, strict=True))
         return join_sections(joined)
+
+    def _is_small(self, chunk: Chunk) -> bool:
+        """Return True if a chunk has too little text for threads to pay."""
+        n_characters = sum(len(document.text) for document in chunk.documents)
+        return n_characters <= SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens
+
+    def _score_small(
+        self, preparer: TextPreparer, chunk: Chunk, settings: BatchSettings, progress: Progress | None
+    ) -> Iterator[BatchScores]:
+        """Score one small chunk without threads."""
+        text_done = count_on(progress, 0, len(chunk.documents))
+        yield score_chunk(self.model, preparer, chunk, settings, PrefixStates(), text_done)
 
     def _with_word_level(
         self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions

@@ -72,15 +72,19 @@ def heads_of(
     if max_text_tokens is None:
         return found
     return [
-        head if len(head.ids) + _most_tokens(text[head.stop :]) <= max_text_tokens else NO_HEAD
+        head if len(head.ids) + _most_tokens(text, head.stop) <= max_text_tokens else NO_HEAD
         for text, head in zip(texts, found, strict=True)
     ]
 
 
-def _most_tokens(text: str) -> float:
-    """Return the most tokens that a text can have: one for each byte, and one for a space that is put before it."""
+def _most_tokens(text: str, begin: int) -> float:
+    """Return the most tokens that a text can have from a place on.
+
+    There is one for each byte, and one for a space that is put before it.
+    """
     if text.isascii():
-        return len(text) + 1
+        return len(text) - begin + 1
+    text = text[begin:]
     if not unicodedata.is_normalized("NFC", text):
         return math.inf  # a tokenizer may compose and decompose characters
     return len(text.encode("utf-8", "surrogatepass")) + 1

@@ -134,7 +134,7 @@ class BatchScores:
 
 def id_array(ids: Sequence[int | str]) -> Any:
     """Return the ids of texts: as integers if all of them are, and otherwise unchanged."""
-    all_integers = all(type(text_id) is int for text_id in ids)
+    all_integers = set(map(type, ids)) <= {int}
     return np.array(ids, dtype=np.int64 if all_integers else object)
 
 

@@ -55,7 +55,9 @@ def build_frames(
         words.append(_word_table(batch, UNITS[unit], extras))
         if not batch.goes_on:
             texts.append(pd.DataFrame(_text_columns(batch, UNITS[unit])))
-    summary = pd.concat(texts, ignore_index=True) if texts else pd.DataFrame({name: [] for name in TEXT_COLUMNS})
+    if not texts:
+        texts = [pd.DataFrame({name: [] for name in TEXT_COLUMNS})]
+    summary = texts[0] if len(texts) == 1 else pd.concat(texts, ignore_index=True)
     return _join_words(text_ids, words), summary
 
 
