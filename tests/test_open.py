@@ -138,6 +138,30 @@ def test_contexts_are_run_in_the_same_rows_on_a_gpu(model, atoms, monkeypatch):
         assert_same(answers, model.score(requests, atoms), model)
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_comes_next_in_all_requests_is_run_once(model, atoms, kept, on_gpu, monkeypatch):
+    """The last one wants no states of what they share, another context has requests of which one is shorter."""
+    lists = {"id_lists": [np.array([7])], "gather": np.array([5, 6]), "gather_lists": np.array([0, 0])}
+    requests = [request(0, 5, [30, 31, 40 + n], **lists) for n in range(3)]
+    requests.append(Request(requests[0].ids, 7, context_tokens=5))
+    requests += [request(100, 5, [30, 31]), request(100, 5, [30]), request(200, 4, [30, 31]), request(200, 3, [32])]
+    requests += [request(300 + n, 30, [30, 31]) for n in range(2) for _ in range(2)]
+    monkeypatch.setattr(model.forward, "on_gpu", on_gpu)
+    monkeypatch.setattr(model.prefix_cache, "_keeps_rests", not on_gpu)
+    monkeypatch.setattr(model.forward.budget, "tokens", 512 if kept else 256)
+    cache = model.prefix_cache
+    before = cache.rest_tokens_run
+    states = PrefixStates() if kept else None
+    found = list(model.open(requests, atoms, states))
+    if cache.usable and all(cache.fits(each) for each in requests):
+        # Of the first context one token of each request, of the second one all, of the third one all, of others one.
+        assert cache.rest_tokens_run - before == 4 + 3 + 3 + 4
+    monkeypatch.undo()
+    assert_same(found, model.score(requests, atoms), model)
+    assert_same(model.open(requests, atoms, states), model.score(requests, atoms), model)
+
+
 def test_requests_go_on_from_earlier_ones(model, atoms):
     """Also several that go on from the same one, from none, and from one that is not kept."""
     first = [

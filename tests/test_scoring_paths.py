@@ -47,6 +47,8 @@ def test_threads_and_processes_take_the_same_path(family, monkeypatch):
     scorer = wordprob.load(f"exact:{family}")
     expected = one_step_after_another(scorer, TEXTS)
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
+    monkeypatch.setattr(scorer_module, "SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN", 0)
+    assert_same(scorer.score(TEXTS, **OPTIONS), expected)
     monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
     assert_same(scorer.score(TEXTS, **OPTIONS, readers=2), expected)

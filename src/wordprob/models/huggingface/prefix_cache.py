@@ -58,10 +58,14 @@ NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class SharedContext(NamedTuple):
-    """A context, and the requests that go on from it or from a part of it, by index."""
+    """A context, and the requests that go on from it or from a part of it, by index.
+
+    ``n_more`` of its tokens, the last ones, are not of the requests' contexts, but come next in all of them.
+    """
 
     ids: Ints
     members: Ints
+    n_more: int = 0
 
 
 class RequestGroups(NamedTuple):
@@ -200,6 +204,7 @@ class PrefixCache:
         kept = KeptSequences() if states is None else self.kept_in(states)
         for places in pack([len(context.ids) for context in shared], self._round_tokens()):
             contexts = [shared[place] for place in places]
+            contexts = [each if kept.find(each.ids) is not None else extended(each, requests) for each in contexts]
             rests = self._rests(contexts, requests, kept)
             try:
                 if self._fit_in_one_pass(contexts, rests, kept):
@@ -227,11 +232,11 @@ class PrefixCache:
         self, contexts: Sequence[SharedContext], rests: Rests, requests: RequestArrays, kept: KeptSequences, keep: bool
     ) -> Iterator[tuple[Ints, torch.Tensor]]:
         """Run contexts, those that are not kept already, and then the rests."""
-        slots_of_contexts = self._context_slots([context.ids for context in contexts], kept, keep)
+        slots_of_contexts, hidden = self._run_contexts(contexts, kept, keep)
         row_tokens = best_row_tokens(rests, [len(context.ids) for context in contexts])
         rows = rows_after_contexts(rests, slots_of_contexts, row_tokens)
         try:
-            yield from self._run_rows(rows, rests, requests, kept, keep_contexts=False)
+            yield from self._run_rows(rows, rests, requests, kept, keep_contexts=False, hidden_of_contexts=hidden)
         finally:
             for slots in slots_of_contexts:
                 kept.states.release(slots)
@@ -242,22 +247,31 @@ class PrefixCache:
 
     # --- contexts ---
 
-    def _context_slots(self, contexts: Sequence[Ints], kept: KeptSequences, keep: bool) -> list[Ints]:
-        """Return where the states of contexts are; the caller holds them. Those that are not kept already are run."""
-        found = [kept.find(context) for context in contexts]
+    def _run_contexts(
+        self, contexts: Sequence[SharedContext], kept: KeptSequences, keep: bool
+    ) -> tuple[list[Ints], list[torch.Tensor | None]]:
+        """Run contexts that are not kept already.
+
+        Returns where the states of all of them are, which the caller holds, and the hidden states of those tokens that
+        come next in all requests.
+        """
+        found = [kept.find(context.ids) for context in contexts]
+        hidden: list[torch.Tensor | None] = [None] * len(contexts)
         missing = []
         for place, slots in enumerate(found):
             if slots is None:
                 missing.append(place)
             else:
                 kept.states.hold(slots)
-        for batch in self.run_sequences([contexts[place] for place in missing], kept):
+        for batch in self.run_sequences([contexts[place].ids for place in missing], kept):
             for sequence in batch:
                 place = missing[sequence.number]
                 found[place] = sequence.slots
+                if contexts[place].n_more:
+                    hidden[place] = sequence.hidden[-contexts[place].n_more :]
                 if keep:
-                    kept.add(contexts[place], sequence.slots)
-        return [slots for slots in found if slots is not None]
+                    kept.add(contexts[place].ids, sequence.slots)
+        return [slots for slots in found if slots is not None], hidden
 
     # --- whole sequences ---
 
@@ -355,12 +369,13 @@ class PrefixCache:
     def _rests(self, contexts: Sequence[SharedContext], requests: RequestArrays, kept: KeptSequences) -> Rests:
         """Return what is to be run of the requests of contexts; the caller holds what is kept of them."""
         members = np.concatenate([context.members for context in contexts])
-        n_context = requests.context_tokens[members]
+        n_more = np.repeat([context.n_more for context in contexts], [len(context.members) for context in contexts])
+        n_context = requests.context_tokens[members] + n_more
         n_own = np.zeros_like(members)
         own_slots = {}
         if self._keeps_rests:
             for number, member in enumerate(members.tolist()):
-                own = self._own_slots(requests[member], kept)
+                own = self._own_slots(requests[member], int(n_context[number]), kept)
                 if own is not None:
                     own_slots[number] = own
                     n_own[number] = len(own)
@@ -368,36 +383,53 @@ class PrefixCache:
             members=members,
             context_offsets=cumulative_offsets([len(context.members) for context in contexts]),
             n_context=n_context,
+            n_before=np.maximum(0, n_context - requests.firsts[members]),
             n_own=n_own,
             n_run=requests.lengths[members] - n_context - n_own,
             own_slots=own_slots,
         )
 
-    def _own_slots(self, request: Request, kept: KeptSequences) -> Ints | None:
+    def _own_slots(self, request: Request, n_context: int, kept: KeptSequences) -> Ints | None:
         """Return the states that are kept of a request's tokens after its context, if there are any; hold them."""
         # What is wanted begins after the token at ``first``, which must be run.
-        longest = kept.find_longest(request.ids[: request.first], request.n_context)
+        longest = kept.find_longest(request.ids[: request.first], n_context)
         if longest is None:
             return None
-        own = longest[request.n_context :]
+        own = longest[n_context:]
         kept.states.hold(own)
         return own
 
     def _run_rows(
-        self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, kept: KeptSequences, keep_contexts: bool
+        self,
+        rows: Sequence[RestRow],
+        rests: Rests,
+        requests: RequestArrays,
+        kept: KeptSequences,
+        keep_contexts: bool,
+        hidden_of_contexts: Sequence[torch.Tensor | None] | None = None,
     ) -> Iterator[tuple[Ints, torch.Tensor]]:
+        """Run rows; ``hidden_of_contexts`` are the states of contexts that requests want, unless rows have them."""
+        import torch
+
+        offsets = None
+        before = []
+        if hidden_of_contexts is not None:
+            offsets = cumulative_offsets([0 if states is None else len(states) for states in hidden_of_contexts])
+            before = [states for states in hidden_of_contexts if states is not None]
+
         def plan(indices: Sequence[int], _: Sequence[int]) -> list[list[int]]:
             return self._plan_rows([rows[index] for index in indices], indices)
 
         def run(indices: list[int]) -> tuple[Ints, torch.Tensor]:
             chosen = [rows[index] for index in indices]
-            batch = RestBatch(chosen, rests, requests)
+            batch = RestBatch(chosen, rests, requests, offsets)
             hidden, cache = self._run_row_batch(batch, kept)
+            hidden = torch.cat([hidden.flatten(0, 1), *before])
             if keep_contexts:
                 kept.defer(partial(self._keep_contexts, batch, chosen, cache, kept))
             self._keep_extended(batch, chosen, rests, requests, cache, kept)
             self._count(chosen)
-            return batch.members, hidden
+            return batch.members, hidden[self._forward.to_device(batch.wanted)]
 
         lengths = [row.n_run for row in rows]
         yield from run_within_memory(list(range(len(rows))), lengths, self._rest_budget, plan, run)
@@ -433,7 +465,7 @@ class PrefixCache:
         return batches
 
     def _run_row_batch(self, batch: RestBatch, kept: KeptSequences) -> tuple[torch.Tensor, Any]:
-        """Run a batch of rows; return the states of all rests that are wanted, one after another, and the cache."""
+        """Run a batch of rows; return the hidden states of all tokens ``[B, Q, H]``, and the key/value states."""
         to_device = self._forward.to_device
         attends_to = visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
         cache = _cache_of(kept.states.read(batch.slots) if batch.slots.size else [])
@@ -444,7 +476,7 @@ class PrefixCache:
             past_key_values=cache,
             use_cache=True,
         )[0]
-        return hidden.flatten(0, 1)[to_device(np.flatnonzero(batch.wanted))], cache
+        return hidden, cache
 
     def _keep_contexts(self, batch: RestBatch, rows: Sequence[RestRow], cache: Any, kept: KeptSequences) -> None:
         """Keep the states of contexts that were run in their rows."""
@@ -479,7 +511,7 @@ class PrefixCache:
                 member = int(rests.members[rest])
                 if requests.is_extended_later[member]:
                     request = requests[member]
-                    context = row.context_slots[: request.n_context]
+                    context = row.context_slots[: rests.n_context[rest]]
                     own = slots[number, column : column + n_run]
                     kept.add(request.ids, np.concatenate([context, rests.own_slots.get(rest, NO_SLOTS), own]))
                 column += n_run
@@ -512,6 +544,21 @@ def different_contexts(requests: RequestArrays, numbers: Ints) -> list[SharedCon
     for same in members_of.values():
         contexts.append(SharedContext(sequences.ids_of(same[0])[: n_context[same[0]]], np.array(same)))
     return contexts
+
+
+def extended(context: SharedContext, requests: RequestArrays) -> SharedContext:
+    """Return a context with the tokens that come next in all its requests, so that these are run once."""
+    members, length = context.members, len(context.ids)
+    if len(members) < 2 or (requests.context_tokens[members] != length).any():
+        return context
+    shortest = int(requests.lengths[members].min())
+    more: list[int] = []
+    while length + len(more) < shortest - 1:  # something is left to run of each
+        following = requests.sequences.ids_at(members, np.full(len(members), length + len(more)))
+        if (following != following[0]).any():
+            break
+        more.append(int(following[0]))
+    return SharedContext(np.append(context.ids, more).astype(np.int64), members, len(more))
 
 
 def _cache_of(layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints, concat_ranges
+from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
 from wordprob.models.batching import pack
 from wordprob.models.huggingface.token_states import PADDING_SLOT
 from wordprob.models.request_arrays import RequestArrays
@@ -39,7 +40,9 @@ class Rests(NamedTuple):
     context_offsets
         Where the rests of each context begin, and where the last ones end.
     n_context
-        How many tokens of its context each request has.
+        How many tokens each request has in common with its context.
+    n_before
+        How many of these it wants states of: those of the context.
     n_own
         How many of its first tokens after the context are kept.
     n_run
@@ -51,6 +54,7 @@ class Rests(NamedTuple):
     members: Ints
     context_offsets: Ints
     n_context: Ints
+    n_before: Ints
     n_own: Ints
     n_run: Ints
     own_slots: Mapping[int, Ints]
@@ -69,6 +73,8 @@ class RestRow(NamedTuple):
         The rests: from which number up to which.
     n_kept, n_run
         How many tokens are kept for the row, and how many are run.
+    context
+        The number of the context.
     """
 
     context_slots: Ints
@@ -77,6 +83,7 @@ class RestRow(NamedTuple):
     stop: int
     n_kept: int
     n_run: int
+    context: int
 
 
 def rows_after_contexts(rests: Rests, slots_of_contexts: Sequence[Ints], max_tokens: int) -> list[RestRow]:
@@ -84,11 +91,11 @@ def rows_after_contexts(rests: Rests, slots_of_contexts: Sequence[Ints], max_tok
     rows = []
     n_own, n_run = rests.n_own.tolist(), rests.n_run.tolist()
     bounds = rests.context_offsets.tolist()
-    for slots, low, high in zip(slots_of_contexts, bounds, bounds[1:], strict=False):
+    for context, (slots, (low, high)) in enumerate(zip(slots_of_contexts, pairwise(bounds), strict=True)):
         for places in pack(n_run[low:high], max_tokens):
             first, stop = low + places[0], low + places[-1] + 1
             n_kept = len(slots) + sum(n_own[first:stop])
-            rows.append(RestRow(slots, NO_IDS, first, stop, n_kept, sum(n_run[first:stop])))
+            rows.append(RestRow(slots, NO_IDS, first, stop, n_kept, sum(n_run[first:stop]), context))
     return rows
 
 
@@ -96,8 +103,9 @@ def rows_with_contexts(rests: Rests, contexts: Sequence[Ints]) -> list[RestRow]:
     """Return all rests of each context in one row, in which the context is run too."""
     rows = []
     bounds = rests.context_offsets.tolist()
-    for ids, first, stop in zip(contexts, bounds, bounds[1:], strict=False):
-        rows.append(RestRow(NO_IDS, ids, first, stop, 0, len(ids) + int(rests.n_run[first:stop].sum())))
+    for context, (ids, (first, stop)) in enumerate(zip(contexts, pairwise(bounds), strict=True)):
+        n_run = len(ids) + int(rests.n_run[first:stop].sum())
+        rows.append(RestRow(NO_IDS, ids, first, stop, 0, n_run, context))
     return rows
 
 
@@ -132,11 +140,16 @@ class RestBatch:
         ``[B, Q]``: how much of its row's context each token attends to.
     rest_numbers
         ``[B, Q]``: which of its row's rests each token belongs to.
-    wanted, extended
-        ``[B, Q]``: whether the hidden states of a token are wanted, and whether its key/value states are to be kept.
+    extended
+        ``[B, Q]``: whether the key/value states of a token are to be kept.
+    wanted
+        Which hidden states are wanted, request by request: numbers up to B · Q are those of the rows, larger ones those
+        of the contexts, as far as any of them are wanted, one context after the other.
     """
 
-    def __init__(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays) -> None:
+    def __init__(
+        self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints | None = None
+    ) -> None:
         shape = len(rows), max(row.n_run for row in rows)
         self.slots = np.full((len(rows), max(row.n_kept for row in rows)), PADDING_SLOT)
         self.owners = np.full(self.slots.shape, NO_REST)
@@ -144,7 +157,6 @@ class RestBatch:
         self.positions = np.zeros(shape, dtype=np.int64)
         self.context_lengths = np.zeros(shape, dtype=np.int64)
         self.rest_numbers = np.full(shape, PADDING)
-        self.wanted = np.zeros(shape, dtype=bool)
         self.extended = np.zeros(shape, dtype=bool)
         for number, row in enumerate(rows):
             kept = [
@@ -157,6 +169,7 @@ class RestBatch:
             self.positions[number, :n_context] = np.arange(n_context)
             self.rest_numbers[number, :n_context] = CONTEXT
         self._fill(rows, rests, requests)
+        self.wanted = self._wanted(rows, rests, requests, context_offsets)
 
     def _fill(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays) -> None:
         """Fill in what is known of the rests, those of one row after those of another, all at once."""
@@ -176,13 +189,41 @@ class RestBatch:
         self.positions[run] = positions
         self.context_lengths[run] = np.repeat(rests.n_context[chosen], n_run)
         self.rest_numbers[run] = np.repeat(number_of_rest, n_run)
-        self.wanted[run] = positions >= np.repeat(requests.firsts[members], n_run)
         self.extended[run] = np.repeat(requests.is_extended_later[members], n_run)
         if n_own.any():
             context_ends = np.array([len(row.context_slots) for row in rows])
             n_own_of_rows = np.array([row.n_kept for row in rows]) - context_ends
             own = np.repeat(row_of_rest, n_own), concat_ranges(context_ends, n_own_of_rows)
             self.owners[own] = np.repeat(number_of_rest, n_own)
+
+    def _wanted(
+        self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints | None
+    ) -> Ints:
+        """Return which hidden states are wanted.
+
+        ``context_offsets`` are where the states of contexts begin that are wanted, unless contexts are run in the rows.
+        """
+        rests_of_rows = np.array([row.stop - row.first for row in rows])
+        chosen = concat_ranges(np.array([row.first for row in rows]), rests_of_rows)
+        n_before, n_run, firsts = rests.n_before[chosen], rests.n_run[chosen], requests.firsts[self.members]
+        is_wanted = self.rest_numbers >= 0
+        is_wanted[is_wanted] = self.positions[is_wanted] >= np.repeat(firsts, n_run)
+        own = np.flatnonzero(is_wanted)
+        n_wanted = requests.row_counts[self.members]
+        if not n_before.any():
+            return own
+        row_of_rest = np.repeat(np.arange(len(rows)), rests_of_rows)
+        if context_offsets is None:
+            begins = row_of_rest * self.ids.shape[1] + firsts
+        else:
+            contexts = np.array([row.context for row in rows])[row_of_rest]
+            # Of a context, the last ones are there that all its requests have in common.
+            begins = self.ids.size + context_offsets[contexts + 1] - n_before
+        offsets = cumulative_offsets(n_wanted)[:-1]
+        wanted = np.empty(int(n_wanted.sum()), dtype=np.int64)
+        wanted[concat_ranges(offsets, n_before)] = concat_ranges(begins, n_before)
+        wanted[concat_ranges(offsets + n_before, n_wanted - n_before)] = own
+        return wanted
 
 
 def visible(owners: torch.Tensor, context_lengths: torch.Tensor, rest_numbers: torch.Tensor) -> torch.Tensor:
