@@ -332,18 +332,42 @@ def test_a_run(tmp_path):
     assert (found["surprisal_all"] - found["surprisal_all_low"]).between(0, 0.001).all()
 
 
-# --- what the model sees ----------------------------------------------------------------------------------------------
+# --- what is asked along the texts and beyond them --------------------------------------------------------------------
+
+
+def prepare(scorer, texts, heads=None, **changed):
+    """Prepare texts for the search for every spelling of their words."""
+    settings = dataclasses.replace(scorer.settings(ScoringOptions(spellings="all")), **changed)
+    chunk = Chunk([Document(n, text) for n, text in enumerate(texts)], heads=heads)
+    return scorer.preparer(define("whitespace")).prepare(chunk, settings)
+
+
+def test_the_plan_follows_the_observed_tokens(leaky):
+    plan = prepare(leaky, LEAKY_TEXTS).search_plan
+    pieces = leaky.model.tokenizer.vocabulary.token_bytes
+    n_followed = 0
+    for search, row, first, stop in zip(*plan.whole, strict=True):
+        word = plan.words[search]
+        start = plan.start_rows[search] - word.first_row
+        position = sum(len(pieces[token]) for token in word.observed[:start])
+        for known, token in zip(range(first, stop), word.observed[start:], strict=True):
+            assert plan.searches[known] == search
+            assert plan.known_rows[known] == plan.start_rows[search] + known - first
+            assert plan.steps[known] is word.finder.inside(word.target[position:])
+            asked = plan.id_lists[plan.lists[plan.observed_masses[known]]]
+            assert asked.tolist() == [token]
+            position += len(pieces[token])
+            n_followed += 1
+        assert position == len(word.target)
+        assert row == plan.start_rows[search] + stop - first
+    assert n_followed > len(plan.words)
 
 
 @pytest.mark.parametrize("max_text_tokens", [None, 9, 30])
 @pytest.mark.parametrize("heads", [None, [np.array([3, 4, 5, 6]), np.array([7])]])
 def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
     texts = ["the marker's mark. he sa the era marked... the era", "he's markedmarkedmark"]
-    options = ScoringOptions(spellings="all")
-    settings = dataclasses.replace(leaky.settings(options), max_text_tokens=max_text_tokens)
-    prepared = leaky.preparer(define("whitespace")).prepare(
-        Chunk([Document(str(n), text) for n, text in enumerate(texts)], heads=heads), settings
-    )
+    prepared = prepare(leaky, texts, heads, max_text_tokens=max_text_tokens)
     words = prepared.search_plan.words
     searches, rows, all_ids = [], [], []
     for search, word in enumerate(words):
