@@ -41,6 +41,16 @@ def segment_sums(values: Floats, starts: Ints, stops: Ints) -> Floats:
     return totals
 
 
+def row_sums(values: Floats) -> Floats:
+    """Return the sum of each row, which does not depend on how many rows there are.
+
+    >>> row_sums(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([3., 7.])
+    """
+    sums: Floats = np.einsum("nk->n", values)  # much faster than ``values.sum(axis=1)`` for short rows
+    return sums
+
+
 def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
     """Return the ranges that begin at ``starts``, one after the other, as one array of indices.
 

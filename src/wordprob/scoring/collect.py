@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, concat_ranges, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Floats, Ints, concat_ranges, cumulative_offsets, row_sums, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
@@ -44,18 +44,44 @@ def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingM
     members, perhaps
         ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
     """
-    masses = np.exp(log_masses)
-    # Row by row in memory, so that a sum does not depend on how many there are.
-    total, ambiguous, usual = (
-        masses.compress(chosen, axis=1).astype(np.float64).sum(axis=1)
-        for chosen in (members > 0, perhaps > 0, (members > 0) & (perhaps > 0))
+    counts, may_count = members > 0, perhaps > 0
+    groups = [np.flatnonzero(chosen) for chosen in (counts & ~may_count, counts & may_count, may_count & ~counts)]
+    first, second = cumulative_offsets(map(len, groups))[1:3].tolist()
+    masses = np.exp(log_masses.take(np.concatenate(groups), axis=1)).astype(np.float64)
+    sure, usual, others = (
+        row_sums(part) for part in (masses[:, :first], masses[:, first:second], masses[:, second:])
     )
+    total, ambiguous = sure + usual, usual + others
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
     tiny = total < SMALLEST_MASS
     if tiny.any():
-        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, members > 0].astype(np.float64))
+        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, counts].astype(np.float64))
     return EndingMass(log_mass, ambiguous, usual)
+
+
+class BoundaryMasses:
+    """The log-mass of every atom at every boundary, left in the arrays that came from the model."""
+
+    def __init__(self, n_boundaries: int) -> None:
+        self._arrays: list[Floats] = []
+        self._array_of_boundary = np.full(n_boundaries, -1, dtype=np.int64)
+        self._rows = np.zeros(n_boundaries, dtype=np.int64)
+
+    def add(self, boundaries: Ints, log_masses: Floats, rows: Ints) -> None:
+        """Take the masses at boundaries, which are these rows of an array ``[R, K]``."""
+        self._array_of_boundary[boundaries] = len(self._arrays)
+        self._rows[boundaries] = rows
+        self._arrays.append(log_masses)
+
+    def __getitem__(self, boundaries: Ints) -> Floats:
+        """Return ``[N, K]``: the masses at some boundaries; not a number where the model said nothing."""
+        found = np.full((len(boundaries), self._arrays[0].shape[1] if self._arrays else 0), np.nan)
+        array_of_boundary = self._array_of_boundary[boundaries]
+        for number, log_masses in enumerate(self._arrays):
+            places = np.flatnonzero(array_of_boundary == number)
+            found[places] = log_masses[self._rows[boundaries[places]]]
+        return found
 
 
 @dataclass
@@ -87,7 +113,7 @@ class CollectedScores:
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
-        ``[W + D, K]``: the log-mass of every atom at every boundary.
+        The log-mass of every atom at every boundary.
     bounds
         How far masses may be off, of a model that lists only its most probable tokens.
     """
@@ -102,7 +128,7 @@ class CollectedScores:
     usual: Floats
     read_on: Floats
     step_masses: Floats
-    boundary_masses: Floats
+    boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
 
@@ -122,7 +148,7 @@ class CollectedScores:
             usual=np.zeros(n_boundaries),
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
-            boundary_masses=np.full((n_boundaries, prepared.set_members.shape[1]), np.nan),
+            boundary_masses=BoundaryMasses(n_boundaries),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
@@ -154,13 +180,13 @@ class CollectedScores:
         mass_offsets = cumulative_offsets(map(len, masses))
         boundaries = asked.boundaries.numbers(windows)
         shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
-        boundary_mass = log_mass[prepared.alignment.boundary_rows[boundaries] + shifts]
+        rows = prepared.alignment.boundary_rows[boundaries] + shifts
+        self.boundary_masses.add(boundaries, log_mass, rows)
         sets = prepared.boundary_sets[boundaries]
-        self.boundary_masses[boundaries] = boundary_mass
         for number in np.flatnonzero(np.bincount(sets)).tolist():
             places = np.flatnonzero(sets == number)
-            found = ending_mass(boundary_mass[places], prepared.set_members[number], prepared.ambiguous_members[number])
-            here = boundaries[places]
+            here, mass_here = boundaries[places], log_mass.take(rows[places], axis=0)
+            found = ending_mass(mass_here, prepared.set_members[number], prepared.ambiguous_members[number])
             self.boundaries[here], self.ambiguous[here], self.usual[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1

@@ -30,9 +30,6 @@ Progress = Callable[[int, int], None]
 ROWS_AT_ONCE = 1 << 14
 """Rows of answers that are handed on together."""
 
-TAILS_AT_ONCE = 2048
-"""Spellings that are followed beyond the text together."""
-
 NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -160,6 +157,53 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
     return np.concatenate([prepared.start_ids, head[low:], ids])
 
 
+def window_lows(prepared: PreparedBatch, texts: Ints, rows: Ints, room: Ints) -> Ints:
+    """Return where the windows that answer for rows of texts begin, so that there is room for further tokens."""
+    windows = prepared.window_array
+    text_rows = prepared.alignment.token_offsets[:-1] + np.arange(prepared.alignment.n_texts)
+    first_rows = text_rows[windows[:, 0]] + windows[:, 2]
+    lows: Ints = windows[np.searchsorted(first_rows, text_rows[texts] + rows, side="right") - 1, 1]
+    max_text_tokens = prepared.settings.max_text_tokens
+    if max_text_tokens is None:
+        return lows
+    return np.maximum(lows, prepared.head_lengths[texts] + rows + room - max_text_tokens)
+
+
+def ids_before(
+    prepared: PreparedBatch, texts: Ints, rows: Ints, lows: Ints, endings: Sequence[Sequence[int]] | None = None
+) -> list[Ints]:
+    """Return what :func:`prefix_ids` does, for many rows of texts at once, in windows that begin at ``lows``.
+
+    The ids of ``endings``, if given, come behind. All are parts of one array.
+    """
+    alignment, head_lengths = prepared.alignment, prepared.head_lengths
+    ending_lengths = np.zeros_like(texts) if endings is None else np.array(list(map(len, endings)), dtype=np.int64)
+    sources = [
+        prepared.start_ids,
+        concat_ints(prepared.chunk.heads or ()),
+        alignment.ids,
+        np.fromiter(chain.from_iterable(endings or ()), dtype=np.int64),
+    ]
+    # Each is made of four segments, one of each source: where they start there, and where they stop.
+    begins = np.minimum(lows, head_lengths[texts])
+    starts = [
+        np.zeros_like(texts),
+        cumulative_offsets(head_lengths)[texts] + begins,
+        alignment.token_offsets[texts] + lows - begins,
+        cumulative_offsets(ending_lengths)[:-1],
+    ]
+    lengths = [
+        np.full_like(texts, len(prepared.start_ids)),
+        head_lengths[texts] - begins,
+        rows - (lows - begins),
+        ending_lengths,
+    ]
+    starts_in_all = np.stack(starts, axis=1) + cumulative_offsets(map(len, sources))[:-1]
+    segments = concat_ranges(starts_in_all.ravel(), np.stack(lengths, axis=1).ravel())
+    edges = cumulative_offsets(sum(lengths))
+    return Ranges(edges[:-1], edges[1:]).parts(concat_ints(sources)[segments])
+
+
 # --- along the observed texts -----------------------------------------------------------------------------------------
 
 
@@ -170,13 +214,12 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
     steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
     lengths_before = len(settings.start_ids) + prepared.head_lengths
     no_start = lengths_before == 0  # then there is no distribution before the first token
-    n_windows = np.array([len(windows) for windows in prepared.windows], dtype=np.int64)
-    texts = np.repeat(np.arange(alignment.n_texts), n_windows)
-    windows = np.array(list(chain.from_iterable(prepared.windows)), dtype=np.int64).reshape(-1, 3)
-    firsts = np.maximum(windows[:, 1], np.maximum(windows[:, 0] + no_start[texts], prepared.first_rows_needed[texts]))
-    has_rows = firsts <= windows[:, 2]
-    texts, firsts = texts[has_rows], firsts[has_rows]
-    lows, window_firsts, lasts = windows[has_rows].T
+    texts, lows, window_firsts, lasts = prepared.window_array.T
+    firsts = np.maximum(window_firsts, np.maximum(lows + no_start[texts], prepared.first_rows_needed[texts]))
+    has_rows = firsts <= lasts
+    texts, lows, window_firsts, lasts, firsts = (
+        values[has_rows] for values in (texts, lows, window_firsts, lasts, firsts)
+    )
 
     # Rows of the batch: where each text begins, and row 0 of each request: its ids begin with what comes before every
     # text, the last of which is followed by the token at the window's low end.
@@ -203,7 +246,7 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
     requests = [
         Request(own_ids, first, own_gather, own_lists, id_lists, settings.statistics, own_rows, context_tokens)
         for own_ids, first, own_gather, own_lists, own_rows in zip(
-            _ids_of_windows(prepared, texts, lows, lasts),
+            ids_before(prepared, texts, np.minimum(lasts + 1, np.diff(alignment.token_offsets)[texts]), lows),
             (text_rows + firsts - origins).tolist(),
             gather,
             gather_lists,
@@ -223,21 +266,6 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
         step_order=steps.numbers,
         words=words,
     )
-
-
-def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Ints) -> list[Ints]:
-    """Return what :func:`prefix_ids` does after the last row of each of some windows; all are parts of one array."""
-    alignment, start_ids = prepared.alignment, prepared.start_ids
-    head_lengths = prepared.head_lengths[texts]
-    begins = alignment.token_offsets[texts] + np.maximum(0, lows - head_lengths)
-    stops = np.minimum(alignment.token_offsets[texts] + lasts + 1, alignment.token_offsets[texts + 1])
-    parts: list[Ints] = []
-    for text, low, begin, stop in zip(texts.tolist(), lows.tolist(), begins.tolist(), stops.tolist(), strict=True):
-        parts += (start_ids, prepared.head(text)[low:], alignment.ids[begin:stop])
-    all_ids = concat_ints(parts)
-    lengths = len(start_ids) + np.maximum(0, head_lengths - lows) + stops - begins
-    edges = cumulative_offsets(lengths)
-    return Ranges(edges[:-1], edges[1:]).parts(all_ids)
 
 
 class _LeavingBranches:
