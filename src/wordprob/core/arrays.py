@@ -57,8 +57,17 @@ def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
     >>> concat_ranges(np.array([5, 0]), [2, 3])
     array([5, 6, 0, 1, 2])
     """
-    offsets = cumulative_offsets(lengths)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if not sizes.all():
+        starts, sizes = starts[sizes > 0], sizes[sizes > 0]
+    if not len(sizes):
+        return np.zeros(0, dtype=np.int64)
+    # A running sum of steps, which are 1 within a range; this is much faster than np.repeat.
+    stops = np.cumsum(sizes)
+    steps = np.ones(stops[-1], dtype=np.int64)
+    steps[0] = starts[0]
+    steps[stops[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
+    return np.cumsum(steps, out=steps)
 
 
 def concat_ints(parts: Iterable[Ints]) -> Ints:

@@ -12,7 +12,7 @@ from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.scoring.collect import CollectedScores, ending_mass
+from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import TailScores, ids_before, window_lows
@@ -103,8 +103,8 @@ def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], repl
             scores.log_masses[n] = reply.scores.mass[-1]
             by_boundary.setdefault(tail.boundary, []).append(n)
     for boundary, places in by_boundary.items():
-        members, perhaps = _members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary))
-        found = ending_mass(scores.log_masses[places], members, perhaps)
+        ending = EndingColumns.of(_members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary)))
+        found = ending_mass(scores.log_masses, np.array(places), ending)
         scores.log_boundaries[places], scores.ambiguous[places], scores.usual[places] = found
     return scores
 

@@ -12,10 +12,14 @@ from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
-from wordprob.scoring.requests import Answers, TailScores
+from wordprob.scoring.requests import Answers, TailScores, WindowRequests
 
 SMALLEST_MASS = 1e-30
 """Sums below this are computed again from the logarithms: in single precision, terms below 1e-38 are lost."""
+
+
+PLACES_AT_ONCE = 2048
+"""Places whose masses are added up together: few enough for the processor's cache, and for memory that is at hand."""
 
 
 class EndingMass(NamedTuple):
@@ -34,53 +38,86 @@ class EndingMass(NamedTuple):
     usual: Floats
 
 
-def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingMass:
+class EndingColumns(NamedTuple):
+    """The columns of the atoms that end a word, or may do so.
+
+    Attributes
+    ----------
+    columns
+        Those that surely end it; those with cut-off characters that count as ending it, by what they usually become;
+        and those with cut-off characters that do not count.
+    n_sure, n_counted
+        How many the first of these are, and the first two together.
+    """
+
+    columns: Ints
+    n_sure: int
+    n_counted: int
+
+    @classmethod
+    def of(cls, members: Floats, perhaps: Floats) -> EndingColumns:
+        """Return the columns of atoms, both ``[K]``: 1 where one counts, or has characters of which only some do."""
+        counts, is_ambiguous = members > 0, perhaps > 0
+        sure, usual, others = (
+            np.flatnonzero(chosen) for chosen in (counts & ~is_ambiguous, counts & is_ambiguous, is_ambiguous & ~counts)
+        )
+        return cls(np.concatenate([sure, usual, others]), len(sure), len(sure) + len(usual))
+
+
+def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> EndingMass:
     """Return the mass of what ends a word at places where the same atoms do.
 
     Parameters
     ----------
     log_masses
-        ``[N, K]``: the log-mass of every atom at each place, in single or double precision.
-    members, perhaps
-        ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
+        ``[R, K]``: the log-mass of every atom, in single or double precision.
+    rows
+        ``[N]``: the rows of the places.
+    ending
+        Which atoms end a word there.
     """
-    counts, may_count = members > 0, perhaps > 0
-    groups = [np.flatnonzero(chosen) for chosen in (counts & ~may_count, counts & may_count, may_count & ~counts)]
-    first, second = cumulative_offsets(map(len, groups))[1:3].tolist()
-    masses = np.exp(log_masses.take(np.concatenate(groups), axis=1)).astype(np.float64)
-    sure, usual, others = (
-        row_sums(part) for part in (masses[:, :first], masses[:, first:second], masses[:, second:])
-    )
-    total, ambiguous = sure + usual, usual + others
+    sure, usual, others = sums = np.empty((3, len(rows)))
+    for low in range(0, len(rows), PLACES_AT_ONCE):
+        some = slice(low, low + PLACES_AT_ONCE)
+        masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
+        sums[0, some] = row_sums(masses[:, : ending.n_sure])
+        sums[1, some] = row_sums(masses[:, ending.n_sure : ending.n_counted])
+        sums[2, some] = row_sums(masses[:, ending.n_counted :])
+    total = sure + usual
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
-    tiny = total < SMALLEST_MASS
-    if tiny.any():
-        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, counts].astype(np.float64))
-    return EndingMass(log_mass, ambiguous, usual)
+    tiny = np.flatnonzero(total < SMALLEST_MASS)
+    if len(tiny):
+        counted = ending.columns[: ending.n_counted]
+        log_mass[tiny] = log_sum_exp(log_masses[rows[tiny]][:, counted].astype(np.float64))
+    return EndingMass(log_mass, usual + others, usual)
 
 
 class BoundaryMasses:
-    """The log-mass of every atom at every boundary, left in the arrays that came from the model."""
+    """The log-mass of every atom at every boundary, left in the answers about windows that have them."""
 
-    def __init__(self, n_boundaries: int) -> None:
-        self._arrays: list[Floats] = []
-        self._array_of_boundary = np.full(n_boundaries, -1, dtype=np.int64)
-        self._rows = np.zeros(n_boundaries, dtype=np.int64)
+    def __init__(self, prepared: PreparedBatch) -> None:
+        self._rows = prepared.alignment.boundary_rows
+        self._n_atoms = prepared.set_members.shape[1]
+        self._asked: WindowRequests | None = None
+        self._answers: dict[int, Floats] = {}
 
-    def add(self, boundaries: Ints, log_masses: Floats, rows: Ints) -> None:
-        """Take the masses at boundaries, which are these rows of an array ``[R, K]``."""
-        self._array_of_boundary[boundaries] = len(self._arrays)
-        self._rows[boundaries] = rows
-        self._arrays.append(log_masses)
+    def add(self, answers: Answers) -> None:
+        """Keep the masses of answers about windows."""
+        self._asked = answers.asked
+        self._answers.update(zip(answers.windows.tolist(), [scores.mass for scores in answers.scores], strict=True))
 
     def __getitem__(self, boundaries: Ints) -> Floats:
         """Return ``[N, K]``: the masses at some boundaries; not a number where the model said nothing."""
-        found = np.full((len(boundaries), self._arrays[0].shape[1] if self._arrays else 0), np.nan)
-        array_of_boundary = self._array_of_boundary[boundaries]
-        for number, log_masses in enumerate(self._arrays):
-            places = np.flatnonzero(array_of_boundary == number)
-            found[places] = log_masses[self._rows[boundaries[places]]]
+        found = np.full((len(boundaries), self._n_atoms), np.nan)
+        if self._asked is None:
+            return found
+        ranges = self._asked.boundaries
+        windows = np.searchsorted(ranges.starts, boundaries, side="right") - 1
+        answered = np.flatnonzero((windows >= 0) & (boundaries < ranges.stops[windows]))
+        rows = self._rows[boundaries] - self._asked.first_rows[windows]
+        for n, window, row in zip(answered.tolist(), windows[answered].tolist(), rows[answered].tolist(), strict=True):
+            found[n] = self._answers[window][row]
         return found
 
 
@@ -131,6 +168,7 @@ class CollectedScores:
     boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
+    _columns_of_set: dict[int, EndingColumns] = field(default_factory=dict, repr=False)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
@@ -148,7 +186,7 @@ class CollectedScores:
             usual=np.zeros(n_boundaries),
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
-            boundary_masses=BoundaryMasses(n_boundaries),
+            boundary_masses=BoundaryMasses(prepared),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
@@ -156,6 +194,7 @@ class CollectedScores:
         """Put answers about windows where they belong."""
         self._add_observed(prepared, answers)
         self._add_gathered(answers)
+        self.boundary_masses.add(answers)
         if self.bounds is not None:
             self.bounds.add(prepared, answers)
         if self.statistics:
@@ -181,16 +220,21 @@ class CollectedScores:
         boundaries = asked.boundaries.numbers(windows)
         shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
         rows = prepared.alignment.boundary_rows[boundaries] + shifts
-        self.boundary_masses.add(boundaries, log_mass, rows)
         sets = prepared.boundary_sets[boundaries]
         for number in np.flatnonzero(np.bincount(sets)).tolist():
             places = np.flatnonzero(sets == number)
-            here, mass_here = boundaries[places], log_mass.take(rows[places], axis=0)
-            found = ending_mass(mass_here, prepared.set_members[number], prepared.ambiguous_members[number])
+            here = boundaries[places]
+            found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
             self.boundaries[here], self.ambiguous[here], self.usual[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
+
+    def _ending_columns(self, prepared: PreparedBatch, set_number: int) -> EndingColumns:
+        if set_number not in self._columns_of_set:
+            columns = EndingColumns.of(prepared.set_members[set_number], prepared.ambiguous_members[set_number])
+            self._columns_of_set[set_number] = columns
+        return self._columns_of_set[set_number]
 
     def _add_gathered(self, answers: Answers) -> None:
         """Take log p of leaving the texts, and what searches need along them: of each window, the one and the other."""

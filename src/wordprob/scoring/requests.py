@@ -27,7 +27,7 @@ from wordprob.scoring.shared_beginnings import share_beginnings
 Progress = Callable[[int, int], None]
 """Called with the numbers of texts done and in all."""
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 15
 """Rows of answers that are handed on together."""
 
 NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
@@ -164,9 +164,9 @@ def window_lows(prepared: PreparedBatch, texts: Ints, rows: Ints, room: Ints) ->
     first_rows = text_rows[windows[:, 0]] + windows[:, 2]
     lows: Ints = windows[np.searchsorted(first_rows, text_rows[texts] + rows, side="right") - 1, 1]
     max_text_tokens = prepared.settings.max_text_tokens
-    if max_text_tokens is None:
-        return lows
-    return np.maximum(lows, prepared.head_lengths[texts] + rows + room - max_text_tokens)
+    if max_text_tokens is not None:
+        lows = np.maximum(lows, prepared.head_lengths[texts] + rows + room - max_text_tokens)
+    return lows
 
 
 def ids_before(
@@ -184,23 +184,24 @@ def ids_before(
         alignment.ids,
         np.fromiter(chain.from_iterable(endings or ()), dtype=np.int64),
     ]
-    # Each is made of four segments, one of each source: where they start there, and where they stop.
-    begins = np.minimum(lows, head_lengths[texts])
+    # Each is made of four segments, one of each source.
+    skipped = np.minimum(lows, head_lengths[texts])
     starts = [
         np.zeros_like(texts),
-        cumulative_offsets(head_lengths)[texts] + begins,
-        alignment.token_offsets[texts] + lows - begins,
+        cumulative_offsets(head_lengths)[texts] + skipped,
+        alignment.token_offsets[texts] + lows - skipped,
         cumulative_offsets(ending_lengths)[:-1],
     ]
     lengths = [
         np.full_like(texts, len(prepared.start_ids)),
-        head_lengths[texts] - begins,
-        rows - (lows - begins),
+        head_lengths[texts] - skipped,
+        rows - lows + skipped,
         ending_lengths,
     ]
     starts_in_all = np.stack(starts, axis=1) + cumulative_offsets(map(len, sources))[:-1]
-    segments = concat_ranges(starts_in_all.ravel(), np.stack(lengths, axis=1).ravel())
-    edges = cumulative_offsets(sum(lengths))
+    all_lengths = np.stack(lengths, axis=1)
+    segments = concat_ranges(starts_in_all.ravel(), all_lengths.ravel())
+    edges = cumulative_offsets(all_lengths.sum(axis=1))
     return Ranges(edges[:-1], edges[1:]).parts(concat_ints(sources)[segments])
 
 
