@@ -13,7 +13,7 @@ from tiny_models import build
 from wordprob.options import ScoringOptions
 from wordprob.scoring import shared_contexts
 from wordprob.scoring.continuations import continuations_of
-from wordprob.scoring.requests import prefix_ids, window_requests
+from wordprob.scoring.requests import ids_before, prefix_ids, window_lows, window_of, window_requests
 from wordprob.scoring.shared_contexts import encode_sharing, heads_of
 from wordprob.scoring.word_choice import choose_words_of_continuations
 
@@ -78,19 +78,38 @@ def test_a_context_is_tokenized_once(scorer, monkeypatch):
     assert n_characters < 0.3 * len(candidates) * len(CONTEXT)
 
 
-@pytest.mark.parametrize("max_text_tokens", [None, 90])
-def test_requests_have_the_ids_before_the_end_of_their_window(scorer, max_text_tokens):
+def prepared_continuations(scorer, max_text_tokens):
     choice = choose_words_of_continuations("whitespace", "rule", [], [])
     texts = continuations_of(CONTEXT, [*AFTER, " ".join(AFTER)], None, " ", crossed=False)
     settings = replace(scorer.settings(ScoringOptions()), max_text_tokens=max_text_tokens)
     (chunk,) = texts.chunks(choice, scorer.model.tokenizer, settings)
-    prepared = scorer.preparer(choice.definition).prepare(chunk, settings)
+    return scorer.preparer(choice.definition).prepare(chunk, settings)
+
+
+@pytest.mark.parametrize("max_text_tokens", [None, 90])
+def test_requests_have_the_ids_before_the_end_of_their_window(scorer, max_text_tokens):
+    prepared = prepared_continuations(scorer, max_text_tokens)
     asked = window_requests(prepared)
     windows = [(text, window) for text, of_text in enumerate(prepared.windows) for window in of_text]
     expected = [prefix_ids(prepared, text, window, window.last + 1).tolist() for text, window in windows]
     found = [request.ids.tolist() for request in asked.requests]
     assert found == [ids for ids in expected if ids in found]
     assert set(asked.texts.tolist()) == set(range(len(AFTER) + 1))
+
+
+@pytest.mark.parametrize("max_text_tokens", [None, 90])
+@pytest.mark.parametrize("room", [1, 5])
+def test_the_ids_before_many_rows_are_those_before_each(scorer, max_text_tokens, room):
+    prepared = prepared_continuations(scorer, max_text_tokens)
+    lengths = np.diff(prepared.alignment.token_offsets).tolist()
+    places = [(text, row) for text, length in enumerate(lengths) for row in range(0, length + 1, 3)]
+    texts, rows = np.array(places).T
+    endings = [tuple(range(n % 3)) for n in range(len(places))]
+    found = ids_before(prepared, texts, rows, window_lows(prepared, texts, rows, np.full(len(rows), room)), endings)
+    assert len(found) == len(places)
+    for number, ((text, row), ending) in enumerate(zip(places, endings, strict=True)):
+        expected = prefix_ids(prepared, text, window_of(prepared, text, row), row, room)
+        assert found.ids_of(number).tolist() == [*expected.tolist(), *ending]
 
 
 def test_a_text_that_may_not_fit_keeps_its_head(scorer):

@@ -53,6 +53,8 @@ class Alignment:
         The texts.
     starts, ends
         ``[W]``: where each word starts and ends, in characters of the batch.
+    byte_starts, byte_ends
+        ``[W]``: the same in bytes of the batch.
     ids
         ``[T]``: the tokens.
     text_of_word
@@ -72,6 +74,8 @@ class Alignment:
     batch: TextBatch
     starts: Ints
     ends: Ints
+    byte_starts: Ints
+    byte_ends: Ints
     ids: Ints
     text_of_word: Ints
     word_offsets: Ints
@@ -172,19 +176,19 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
     token_ends = tokenized.ends + shift
 
     # The tokens that start before a word ends, and how far the last of them reaches.
-    word_ends = batch.byte_offsets[ends]
-    stop_tokens = np.searchsorted(token_starts, word_ends, side="left")
+    byte_starts, byte_ends = batch.byte_offsets[starts], batch.byte_offsets[ends]
+    stop_tokens = np.searchsorted(token_starts, byte_ends, side="left")
     last_token_end = np.append(token_ends, 0)[stop_tokens - 1]
-    reaches_over = (last_token_end > word_ends) & (stop_tokens > token_offsets[text_of_word])
+    reaches_over = (last_token_end > byte_ends) & (stop_tokens > token_offsets[text_of_word])
 
     with_words = words_per_text > 0
     last_of_text = np.zeros(len(starts), dtype=bool)
     last_of_text[word_offsets[1:][with_words] - 1] = True
-    next_word_start = np.append(batch.byte_offsets[starts], 0)[1:]
+    next_word_start = np.append(byte_starts, 0)[1:]
     mid_token = reaches_over & (last_token_end > next_word_start) & ~last_of_text
     if mid_token.any():
         # A token that reaches into the next word is left to it.
-        ended = np.searchsorted(np.maximum.accumulate(token_ends), word_ends[mid_token], side="right")
+        ended = np.searchsorted(np.maximum.accumulate(token_ends), byte_ends[mid_token], side="right")
         stop_tokens[mid_token] = np.maximum(ended, token_offsets[text_of_word[mid_token]])
     first_tokens = np.append(0, stop_tokens)[:-1]
     first_tokens[word_offsets[:-1][with_words]] = token_offsets[:-1][with_words]
@@ -196,6 +200,8 @@ def align(batch: TextBatch, starts: Ints, ends: Ints, tokens: Sequence[Tokens]) 
         batch=batch,
         starts=starts,
         ends=ends,
+        byte_starts=byte_starts,
+        byte_ends=byte_ends,
         ids=tokenized.ids,
         text_of_word=text_of_word,
         word_offsets=word_offsets,

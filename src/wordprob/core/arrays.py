@@ -41,14 +41,33 @@ def segment_sums(values: Floats, starts: Ints, stops: Ints) -> Floats:
     return totals
 
 
+def row_sums(values: Floats) -> Floats:
+    """Return the sum of each row, which does not depend on how many rows there are.
+
+    >>> row_sums(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([3., 7.])
+    """
+    sums: Floats = np.einsum("nk->n", values)  # much faster than ``values.sum(axis=1)`` for short rows
+    return sums
+
+
 def concat_ranges(starts: Ints, lengths: Sequence[int] | Ints) -> Ints:
     """Return the ranges that begin at ``starts``, one after the other, as one array of indices.
 
     >>> concat_ranges(np.array([5, 0]), [2, 3])
     array([5, 6, 0, 1, 2])
     """
-    offsets = cumulative_offsets(lengths)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if not sizes.all():
+        starts, sizes = starts[sizes > 0], sizes[sizes > 0]
+    if not len(sizes):
+        return np.zeros(0, dtype=np.int64)
+    # A running sum of steps, which are 1 within a range; this is much faster than np.repeat.
+    stops = np.cumsum(sizes)
+    steps = np.ones(stops[-1], dtype=np.int64)
+    steps[0] = starts[0]
+    steps[stops[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
+    return np.cumsum(steps, out=steps)
 
 
 def joined_offsets(parts: Sequence[Ints]) -> Ints:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +112,54 @@ _code_of_point = np.full(0x110000, _UNKNOWN_CODE, dtype=np.uint8)
 """The class of every character met so far, by code point."""
 
 
-def class_codes(batch: TextBatch) -> ClassCodes:
+class CharacterClasses:
+    """The classes of the characters of a batch: ``codes`` has that of every character."""
+
+    def __init__(self, codes: ClassCodes) -> None:
+        self.codes = codes
+
+    @cached_property
+    def last(self) -> ClassCodes:
+        """Up to every character, the last class that is not a combining mark; white space if there are only marks."""
+        last = self.codes.copy()
+        last[self._marks] = self.codes[self._bases]
+        last[last == CLASS_CODE[CONTINUES]] = CLASS_CODE[SPACE]
+        return last
+
+    def follows_letter(self, positions: Ints) -> Bools:
+        """Return True where a letter stands before a character, or before the one that has it as a combining mark."""
+        base = positions.copy()
+        is_mark = self.codes[positions] == CLASS_CODE[CONTINUES]
+        base[is_mark] = self._bases[np.searchsorted(self._marks, positions[is_mark])]
+        before: Bools = (base > 0) & (self.last[np.maximum(base - 1, 0)] == CLASS_CODE[LETTER])
+        return before
+
+    @cached_property
+    def _marks(self) -> Ints:
+        """Where combining marks stand."""
+        return np.flatnonzero(self.codes == CLASS_CODE[CONTINUES])
+
+    @cached_property
+    def _bases(self) -> Ints:
+        """Where the last character stands before each of these that is not a combining mark."""
+        # A running maximum carries the character before the first of several marks along to the others.
+        is_first = np.diff(self._marks, prepend=-1) > 1
+        bases: Ints = np.maximum.accumulate(np.where(is_first, self._marks - 1, 0))
+        return bases
+
+
+_classes_of_batch: WeakKeyDictionary[TextBatch, CharacterClasses] = WeakKeyDictionary()
+
+
+def character_classes(batch: TextBatch) -> CharacterClasses:
+    """Return the classes of the characters of a batch, which are looked up once and kept as long as it lives."""
+    classes = _classes_of_batch.get(batch)
+    if classes is None:
+        classes = _classes_of_batch[batch] = CharacterClasses(_class_codes(batch))
+    return classes
+
+
+def _class_codes(batch: TextBatch) -> ClassCodes:
     """Return the class of every character of a batch."""
     codes: ClassCodes = _code_of_point.take(batch.code_points)
     unknown = codes == _UNKNOWN_CODE
@@ -120,26 +168,6 @@ def class_codes(batch: TextBatch) -> ClassCodes:
             _code_of_point[point] = CLASS_CODE[character_class(chr(point))]
         codes = _code_of_point.take(batch.code_points)
     return codes
-
-
-def last_codes(codes: ClassCodes) -> tuple[ClassCodes, Ints]:
-    """Return, up to every character, the last class that is not a combining mark, and where that character stands."""
-    positions = np.arange(len(codes), dtype=np.int32)
-    combining = codes == CLASS_CODE[CONTINUES]
-    if not combining.any():
-        return codes, positions.astype(np.int64)
-    # A running maximum of positions, combining marks counting as position 0, carries the last base character along.
-    sources = np.maximum.accumulate(np.where(combining, 0, positions)).astype(np.int64)
-    last = codes[sources]
-    last[last == CLASS_CODE[CONTINUES]] = CLASS_CODE[SPACE]  # only marks so far: as for an empty text
-    return last, sources
-
-
-def follows_letter(last: ClassCodes, sources: Ints, positions: Ints) -> Bools:
-    """Return True where a letter stands before the base character of each position."""
-    base = sources[positions]
-    before: Bools = (base > 0) & (last[np.maximum(base - 1, 0)] == CLASS_CODE[LETTER])
-    return before
 
 
 # --- characters that are cut off --------------------------------------------------------------------------------------

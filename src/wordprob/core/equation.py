@@ -45,13 +45,20 @@ def effective_boundaries(observed: Floats, boundaries: Ints, others: Floats) -> 
     >>> effective_boundaries(np.log([0.5, 0.25]), np.array([0, 0]), np.log([0.25, 0.125])).round(3)
     array([-0.134, -1.386])
     """
-    top = observed.copy()
-    np.fmax.at(top, boundaries, others)
+    has_others = np.zeros(len(observed), dtype=bool)
+    has_others[boundaries] = True
+    changed = np.flatnonzero(has_others)
+    places = (np.cumsum(has_others) - 1)[boundaries]
+    alone = observed[changed]
+    top = alone.copy()
+    np.fmax.at(top, places, others)
     impossible = np.isneginf(top)
+    effective = observed.copy()
     with np.errstate(invalid="ignore", divide="ignore"):
-        total = np.where(impossible, 1.0, np.exp(observed - top))
-        np.add.at(total, boundaries, np.where(impossible[boundaries], 0.0, np.exp(others - top[boundaries])))
-        return top + np.log(total)
+        total = np.where(impossible, 1.0, np.exp(alone - top))
+        np.add.at(total, places, np.where(impossible[places], 0.0, np.exp(others - top[places])))
+        effective[changed] = top + np.log(total)
+    return effective
 
 
 # --- estimators -------------------------------------------------------------------------------------------------------

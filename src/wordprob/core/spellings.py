@@ -262,7 +262,7 @@ class SpellingFinder:
         if self._has_marks:
             return np.ones(len(words), dtype=bool)
         data = np.frombuffer(alignment.batch.utf8, dtype=np.uint8)
-        ends = alignment.batch.byte_offsets[alignment.ends[words]]
+        ends = alignment.byte_ends[words]
         may_differ: Bools = self.joined.may_end(data, ends) | (alignment.cuts[words] != Cut.CLEAN)
         if self._vocabulary.first_word_marked:
             # The space that the tokenizer puts before a text is not in it.

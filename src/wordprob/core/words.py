@@ -35,11 +35,9 @@ from wordprob.core.characters import (
     UNREACHABLE,
     Label,
     character_class,
-    class_codes,
-    follows_letter,
+    character_classes,
     is_white_space,
     last_class,
-    last_codes,
     usually_spaced,
 )
 from wordprob.core.text import TextBatch, Word
@@ -224,7 +222,7 @@ class Whitespace(CharacterClassDefinition):
 
     def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
         """Cut all texts of a batch at once; :meth:`segment` is the readable twin."""
-        in_word = class_codes(batch) != CLASS_CODE[SPACE]
+        in_word = character_classes(batch).codes != CLASS_CODE[SPACE]
         # Every text ends in a line break, so where words begin and where they end take turns.
         edges = np.flatnonzero(np.diff(in_word, prepend=False))
         return edges[::2], edges[1::2]
@@ -276,8 +274,8 @@ class Punctuation(CharacterClassDefinition):
 
     def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
         """Cut all texts of a batch at once; :meth:`segment` is the readable twin."""
-        codes = class_codes(batch)
-        last, sources = last_codes(codes)
+        classes = character_classes(batch)
+        codes, last = classes.codes, classes.last
         space = codes == CLASS_CODE[SPACE]
         following, preceding = codes[1:], last[:-1]
         # cuts[i] is about the boundary between characters i and i + 1
@@ -286,7 +284,7 @@ class Punctuation(CharacterClassDefinition):
             cuts |= following == code
         after_apostrophe = preceding == CLASS_CODE[APOSTROPHE]
         letter_after_apostrophe = np.flatnonzero(after_apostrophe & (following == CLASS_CODE[LETTER]))
-        cuts[letter_after_apostrophe] = ~follows_letter(last, sources, letter_after_apostrophe)
+        cuts[letter_after_apostrophe] = ~classes.follows_letter(letter_after_apostrophe)
         cuts &= ~space[1:] & (following != CLASS_CODE[CONTINUES])
         cuts |= space[1:] != space[:-1]
         edges = np.ones(len(codes) + 1, dtype=bool)
@@ -297,10 +295,10 @@ class Punctuation(CharacterClassDefinition):
 
     def boundary_groups(self, batch: TextBatch, starts: Ints, ends: Ints) -> Ints:
         """Group words by the class of their last character; for an apostrophe, what is before it counts too."""
-        last, sources = last_codes(class_codes(batch))
-        groups = last[ends - 1].astype(np.int64)
+        classes = character_classes(batch)
+        groups = classes.last[ends - 1].astype(np.int64)
         apostrophes = np.flatnonzero(groups == CLASS_CODE[APOSTROPHE])
-        clitic = follows_letter(last, sources, ends[apostrophes] - 1)
+        clitic = classes.follows_letter(ends[apostrophes] - 1)
         groups[apostrophes[clitic]] += len(CHARACTER_CLASSES)
         return groups
 

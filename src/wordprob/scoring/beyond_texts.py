@@ -11,12 +11,11 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
-from wordprob.core.windows import Window
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.scoring.collect import CollectedScores, ending_mass
+from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepare import PreparedBatch
-from wordprob.scoring.requests import TailScores, prefix_ids, window_of
+from wordprob.scoring.requests import TailScores, ids_before, window_lows
 from wordprob.scoring.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
 
 TAILS_AT_ONCE = 2048
@@ -72,41 +71,18 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
     boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)[branches]
     texts = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
     rows = np.array(prepared.branches.rows, dtype=np.int64)[branches]
-    rows_in_text = rows - alignment.boundary_rows[alignment.first_boundaries[texts]]
-    arrays: dict[tuple[int, ...], Ints] = {}
-    for tail in tails:
-        for ids in (tail.ids, tail.last_ids):
-            if ids not in arrays:
-                arrays[ids] = np.array(ids, dtype=np.int64)
-    prefixes = _Prefixes(prepared)
+    rows -= alignment.boundary_rows[alignment.first_boundaries[texts]]
+    endings = [tail.ids for tail in tails]
+    lows = window_lows(prepared, texts, rows, room=np.array(list(map(len, endings)), dtype=np.int64))
+    distinct = {id(tail): tail for tail in tails}  # the same few come again and again
+    lists = {key: [np.array(tail.last_ids)] if tail.last_ids else [] for key, tail in distinct.items()}
     questions = []
-    for tail, text, row in zip(tails, texts.tolist(), rows_in_text.tolist(), strict=True):
-        prefix = prefixes.before(text, row, room=len(tail.ids))
-        seen = np.concatenate([prefix, arrays[tail.ids]])
-        lists = [arrays[tail.last_ids]] if tail.last_ids else []
-        questions.append(Question(seen, len(prefix), len(prefix), lists))
+    sequences = ids_before(prepared, texts, rows, lows, endings)
+    for number, tail in enumerate(tails):
+        seen = sequences.ids_of(number)
+        n_prefix = len(seen) - len(tail.ids)
+        questions.append(Question(seen, n_prefix, n_prefix, lists[id(tail)]))
     return questions
-
-
-class _Prefixes:
-    """What the model sees before rows of texts: :func:`prefix_ids`, for many rows of the same windows."""
-
-    def __init__(self, prepared: PreparedBatch) -> None:
-        self._prepared = prepared
-        self._most = prepared.settings.max_text_tokens
-        self._n_start = len(prepared.settings.start_ids)
-        self._windows: dict[tuple[int, Window], Ints] = {}
-
-    def before(self, text: int, row: int, room: int) -> Ints:
-        """Return what comes before a row of a text, with room for further tokens in the model's context."""
-        window = window_of(self._prepared, text, row)
-        ids = self._windows.get((text, window))
-        if ids is None:
-            ids = self._windows[text, window] = prefix_ids(self._prepared, text, window, window.last)
-        length = len(ids) - (window.last - row)
-        if self._most is not None and length - self._n_start + room > self._most:
-            return prefix_ids(self._prepared, text, window, row, room)
-        return ids[:length]
 
 
 def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], replies: dict[int, Reply]) -> TailScores:
@@ -131,8 +107,8 @@ def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], repl
             scores.log_masses[n] = reply.scores.mass[-1]
             by_boundary.setdefault(tail.boundary, []).append(n)
     for boundary, places in by_boundary.items():
-        members, perhaps = _members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary))
-        found = ending_mass(scores.log_masses[places], members, perhaps)
+        ending = EndingColumns.of(_members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary)))
+        found = ending_mass(scores.log_masses, np.array(places), ending)
         scores.log_boundaries[places], scores.ambiguous[places], scores.usual[places] = found
     return scores
 

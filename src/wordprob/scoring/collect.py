@@ -7,15 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, concat_ints, concat_ranges, segment_sums
+from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, row_sums, segment_sums
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
-from wordprob.scoring.requests import Answers, TailScores
+from wordprob.scoring.requests import Answers, TailScores, WindowRequests
+
+NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
 
 SMALLEST_MASS = 1e-30
 """Sums below this are computed again from the logarithms: in single precision, terms below 1e-38 are lost."""
+
+
+PLACES_AT_ONCE = 2048
+"""Places whose masses are added up together: few enough for the processor's cache, and for memory that is at hand."""
 
 
 class EndingMass(NamedTuple):
@@ -34,28 +40,98 @@ class EndingMass(NamedTuple):
     usual: Floats
 
 
-def ending_mass(log_masses: Floats, members: Floats, perhaps: Floats) -> EndingMass:
+class EndingColumns(NamedTuple):
+    """The columns of the atoms that end a word, or may do so.
+
+    Attributes
+    ----------
+    columns
+        Those that surely end it; those with cut-off characters that count as ending it, by what they usually become;
+        and those with cut-off characters that do not count.
+    n_sure, n_counted
+        How many the first of these are, and the first two together.
+    """
+
+    columns: Ints
+    n_sure: int
+    n_counted: int
+
+    @classmethod
+    def of(cls, members: Floats, perhaps: Floats) -> EndingColumns:
+        """Return the columns of atoms, both ``[K]``: 1 where one counts, or has characters of which only some do."""
+        counts, is_ambiguous = members > 0, perhaps > 0
+        sure, usual, others = (
+            np.flatnonzero(chosen) for chosen in (counts & ~is_ambiguous, counts & is_ambiguous, is_ambiguous & ~counts)
+        )
+        return cls(np.concatenate([sure, usual, others]), len(sure), len(sure) + len(usual))
+
+
+def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> EndingMass:
     """Return the mass of what ends a word at places where the same atoms do.
 
     Parameters
     ----------
     log_masses
-        ``[N, K]``: the log-mass of every atom at each place, in single or double precision.
-    members, perhaps
-        ``[K]``: 1 where an atom counts as ending the word, or has cut-off characters of which only some do, else 0.
+        ``[R, K]``: the log-mass of every atom, in single or double precision.
+    rows
+        ``[N]``: the rows of the places.
+    ending
+        Which atoms end a word there.
     """
-    masses = np.exp(log_masses)
-    # Row by row in memory, so that a sum does not depend on how many there are.
-    total, ambiguous, usual = (
-        masses.compress(chosen, axis=1).astype(np.float64).sum(axis=1)
-        for chosen in (members > 0, perhaps > 0, (members > 0) & (perhaps > 0))
-    )
+    sure, usual, others = sums = np.empty((3, len(rows)))
+    for low in range(0, len(rows), PLACES_AT_ONCE):
+        some = slice(low, low + PLACES_AT_ONCE)
+        masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
+        sums[0, some] = row_sums(masses[:, : ending.n_sure])
+        sums[1, some] = row_sums(masses[:, ending.n_sure : ending.n_counted])
+        sums[2, some] = row_sums(masses[:, ending.n_counted :])
+    total = sure + usual
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
-    tiny = total < SMALLEST_MASS
-    if tiny.any():
-        log_mass[tiny] = log_sum_exp(log_masses[tiny][:, members > 0].astype(np.float64))
-    return EndingMass(log_mass, ambiguous, usual)
+    tiny = np.flatnonzero(total < SMALLEST_MASS)
+    if len(tiny):
+        counted = ending.columns[: ending.n_counted]
+        log_mass[tiny] = log_sum_exp(log_masses[rows[tiny]][:, counted].astype(np.float64))
+    return EndingMass(log_mass, usual + others, usual)
+
+
+class BoundaryMasses:
+    """The log-mass of every atom at every boundary, left in the answers about windows that have them."""
+
+    def __init__(self, prepared: PreparedBatch) -> None:
+        self._rows = prepared.alignment.boundary_rows
+        self._n_atoms = prepared.set_members.shape[1]
+        self._asked: WindowRequests | None = None
+        self._answers: list[Floats] = []
+        # Of each window: which of the answers it is in, and where there.
+        self._answer_numbers: Ints = NO_NUMBERS
+        self._answer_rows: Ints = NO_NUMBERS
+
+    def add(self, answers: Answers) -> None:
+        """Keep the masses of answers about windows."""
+        if self._asked is None:
+            self._asked = answers.asked
+            self._answer_numbers = np.full(len(answers.asked), -1)
+            self._answer_rows = np.zeros(len(answers.asked), dtype=np.int64)
+        scores = answers.scores
+        self._answer_numbers[scores.numbers] = len(self._answers)
+        self._answer_rows[scores.numbers] = scores.offsets[:-1]
+        self._answers.append(scores.mass)
+
+    def __getitem__(self, boundaries: Ints) -> Floats:
+        """Return ``[N, K]``: the masses at some boundaries; not a number where the model said nothing."""
+        found = np.full((len(boundaries), self._n_atoms), np.nan)
+        if self._asked is None:
+            return found
+        ranges = self._asked.boundaries
+        windows = np.searchsorted(ranges.starts, boundaries, side="right") - 1
+        is_asked = (windows >= 0) & (boundaries < ranges.stops[windows])
+        answer_numbers = np.where(is_asked, self._answer_numbers[windows], -1)
+        rows = self._rows[boundaries] - self._asked.first_rows[windows] + self._answer_rows[windows]
+        for number, masses in enumerate(self._answers):
+            places = np.flatnonzero(answer_numbers == number)
+            found[places] = masses[rows[places]]
+        return found
 
 
 @dataclass
@@ -87,7 +163,7 @@ class CollectedScores:
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
-        ``[W + D, K]``: the log-mass of every atom at every boundary.
+        The log-mass of every atom at every boundary.
     bounds
         How far masses may be off, of a model that lists only its most probable tokens.
     """
@@ -102,9 +178,10 @@ class CollectedScores:
     usual: Floats
     read_on: Floats
     step_masses: Floats
-    boundary_masses: Floats
+    boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
     undecided: dict[int, float] = field(default_factory=dict)
+    _columns_of_set: dict[int, EndingColumns] = field(default_factory=dict, repr=False)
 
     @classmethod
     def empty(cls, prepared: PreparedBatch) -> CollectedScores:
@@ -122,7 +199,7 @@ class CollectedScores:
             usual=np.zeros(n_boundaries),
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
-            boundary_masses=np.full((n_boundaries, prepared.set_members.shape[1]), np.nan),
+            boundary_masses=BoundaryMasses(prepared),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
         )
 
@@ -130,6 +207,7 @@ class CollectedScores:
         """Put answers about windows where they belong."""
         self._add_observed(prepared, answers)
         self._add_gathered(answers)
+        self.boundary_masses.add(answers)
         if self.bounds is not None:
             self.bounds.add(prepared, answers)
         if self.statistics:
@@ -150,17 +228,22 @@ class CollectedScores:
         self.token_log_probs[concat_ranges(first_rows - texts, np.diff(mass_offsets) - 1)] = scores.target
         boundaries = asked.boundaries.numbers(windows)
         shifts = np.repeat(mass_offsets[:-1] - first_rows, asked.boundaries.counts(windows))
-        boundary_mass = log_mass[prepared.alignment.boundary_rows[boundaries] + shifts]
+        rows = prepared.alignment.boundary_rows[boundaries] + shifts
         sets = prepared.boundary_sets[boundaries]
-        self.boundary_masses[boundaries] = boundary_mass
         for number in np.flatnonzero(np.bincount(sets)).tolist():
             places = np.flatnonzero(sets == number)
-            found = ending_mass(boundary_mass[places], prepared.set_members[number], prepared.ambiguous_members[number])
             here = boundaries[places]
+            found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
             self.boundaries[here], self.ambiguous[here], self.usual[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
+
+    def _ending_columns(self, prepared: PreparedBatch, set_number: int) -> EndingColumns:
+        if set_number not in self._columns_of_set:
+            columns = EndingColumns.of(prepared.set_members[set_number], prepared.ambiguous_members[set_number])
+            self._columns_of_set[set_number] = columns
+        return self._columns_of_set[set_number]
 
     def _add_gathered(self, answers: Answers) -> None:
         """Take log p of leaving the texts, and what searches need along them: of each window, the one and the other."""

@@ -98,15 +98,15 @@ class CutOffReader:
         smallest[prepared.alignment.first_boundaries] = SMALLEST_SHARE_AT_START
         matters = (collected.ambiguous > smallest * known) & ~prepared.missing
         matters &= prepared.boundary_sets > BoundarySets.NOTHING
-        boundaries = np.flatnonzero(matters).tolist()
+        boundaries = np.flatnonzero(matters)
         readings = []
-        for boundary in boundaries:
+        all_masses = collected.boundary_masses[boundaries]
+        for boundary, log_masses in zip(boundaries.tolist(), all_masses, strict=True):
             ending = prepared.sets.labels(int(prepared.boundary_sets[boundary])) or frozenset()
             batch_row = int(prepared.alignment.boundary_rows[boundary])
             text, row = prepared.text_and_row(boundary, batch_row)
             window = window_of(prepared, text, row)
             ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
-            log_masses = collected.boundary_masses[boundary]
             readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), len(ids), log_masses))
         at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
         collected.read_on[boundaries] = yield from self._read_on_once(readings, at_start)

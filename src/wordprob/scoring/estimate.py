@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Bools, Floats, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Bools, Floats, segment_sums
 from wordprob.core.characters import is_white_space
 from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.all_spellings import SpellingSums
@@ -56,29 +56,28 @@ def estimate_batch(
 
     scored = prepared.is_scored
     position = np.cumsum(scored) - 1
-    counts = np.bincount(alignment.text_of_word[scored], minlength=alignment.n_texts)
+    chosen = slice(None) if scored.all() else scored  # most often all are, and nothing need be copied
     origins = alignment.batch.text_starts[:-1] + np.array(chunk.offset_origins or 0)
     shift = origins[alignment.text_of_word]
-    byte_offsets = alignment.batch.byte_offsets
-    surprisal = estimates["corrected"][scored]
+    totals = _text_totals(prepared, collected, estimates["corrected"])
     return BatchScores(
         documents=chunk.documents,
-        counts=counts,
+        counts=totals.words,
         data=alignment.batch.utf8,
-        spans=(byte_offsets[alignment.starts[scored]], byte_offsets[alignment.ends[scored]]),
-        starts=(alignment.starts - shift)[scored],
-        ends=(alignment.ends - shift)[scored],
-        n_tokens=terms.n_tokens[scored],
-        context_tokens=prepared.context_tokens()[scored],
-        surprisal=surprisal,
-        naive=estimates["naive"][scored],
-        before=(0.0 - terms.log_before)[scored],
-        after=(0.0 - terms.log_after)[scored],
-        estimates={name: values[scored] for name, values in estimates.items() if name not in ALWAYS},
-        prefixes_opened=None if sums is None else sums.opened[scored],
-        statistics={name: values[scored] for name, values in collected.statistics.items()},
+        spans=(alignment.byte_starts[chosen], alignment.byte_ends[chosen]),
+        starts=(alignment.starts - shift)[chosen],
+        ends=(alignment.ends - shift)[chosen],
+        n_tokens=terms.n_tokens[chosen],
+        context_tokens=prepared.context_tokens()[chosen],
+        surprisal=estimates["corrected"][chosen],
+        naive=estimates["naive"][chosen],
+        before=(0.0 - terms.log_before)[chosen],
+        after=(0.0 - terms.log_after)[chosen],
+        estimates={name: values[chosen] for name, values in estimates.items() if name not in ALWAYS},
+        prefixes_opened=None if sums is None else sums.opened[chosen],
+        statistics={name: values[chosen] for name, values in collected.statistics.items()},
         notes={int(position[word]): note for word, note in notes.items()},
-        totals=_text_totals(prepared, collected, estimates["corrected"]),
+        totals=totals,
         note=_note_on_texts(settings),
     )
 
@@ -132,7 +131,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
         end = log_closing - end_part
         token_log_prob = np.where(prepared.is_scored_to_end, words_part + end_part - log_opening, words_log_prob)
     asked_for = _sums_by_text(prepared, corrected, prepared.is_scored)
-    with_value = _sums_by_text(prepared, np.isfinite(corrected).astype(float), prepared.is_scored).astype(np.int64)
+    with_value = _sums_by_text(prepared, np.isfinite(corrected), prepared.is_scored).astype(np.int64)
     is_partial = _is_partial(prepared)
     words_log_prob = np.where(is_partial, -asked_for, words_log_prob)
     return TextTotals(
@@ -147,11 +146,10 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
     )
 
 
-def _sums_by_text(prepared: PreparedBatch, values: Floats, chosen: Bools) -> Floats:
+def _sums_by_text(prepared: PreparedBatch, values: Floats | Bools, chosen: Bools) -> Floats:
     """Return the sum over the chosen words of each text."""
-    counts = np.bincount(prepared.alignment.text_of_word[chosen], minlength=prepared.alignment.n_texts)
-    offsets = cumulative_offsets(counts)
-    return segment_sums(values[chosen], offsets[:-1], offsets[1:])
+    offsets = prepared.alignment.word_offsets
+    return segment_sums(np.where(chosen, values, 0.0), offsets[:-1], offsets[1:])
 
 
 def _is_partial(prepared: PreparedBatch) -> Bools:

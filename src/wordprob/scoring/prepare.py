@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -217,6 +218,13 @@ class PreparedBatch:
         reaches = self.alignment.index_in_text + 1 >= self.n_context_words[self.alignment.text_of_word]
         touches: Bools = reaches & ~self.beyond
         return touches
+
+    @cached_property
+    def window_array(self) -> Ints:
+        """``[N, 4]``: of every window, its text, and the window itself; in the order of the texts."""
+        texts = np.repeat(np.arange(len(self.windows)), list(map(len, self.windows)))
+        windows = np.array(list(chain.from_iterable(self.windows)), dtype=np.int64).reshape(-1, 3)
+        return np.column_stack([texts, windows])
 
     @cached_property
     def start_ids(self) -> Ints:

@@ -29,11 +29,8 @@ from wordprob.scoring.shared_beginnings import share_beginnings
 Progress = Callable[[int, int], None]
 """Called with the numbers of texts done and in all."""
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 15
 """Rows of answers that are handed on together."""
-
-TAILS_AT_ONCE = 2048
-"""Spellings that are followed beyond the text together."""
 
 NO_WORDS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -153,6 +150,76 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
     return np.concatenate([prepared.start_ids, head[low:], ids])
 
 
+def window_lows(prepared: PreparedBatch, texts: Ints, rows: Ints, room: Ints) -> Ints:
+    """Return where the windows that answer for rows of texts begin, so that there is room for further tokens."""
+    windows = prepared.window_array
+    text_rows = prepared.alignment.token_offsets[:-1] + np.arange(prepared.alignment.n_texts)
+    first_rows = text_rows[windows[:, 0]] + windows[:, 2]
+    lows: Ints = windows[np.searchsorted(first_rows, text_rows[texts] + rows, side="right") - 1, 1]
+    max_text_tokens = prepared.settings.max_text_tokens
+    if max_text_tokens is not None:
+        lows = np.maximum(lows, prepared.head_lengths[texts] + rows + room - max_text_tokens)
+    return lows
+
+
+def ids_before(
+    prepared: PreparedBatch, texts: Ints, rows: Ints, lows: Ints, endings: Sequence[Sequence[int]] | None = None
+) -> IdSequences:
+    """Return what :func:`prefix_ids` does, for many rows of texts at once, in windows that begin at ``lows``.
+
+    The ids of ``endings``, if given, come behind.
+    """
+    alignment, head_lengths = prepared.alignment, prepared.head_lengths
+    ending_lengths = np.zeros_like(texts) if endings is None else np.array(list(map(len, endings)), dtype=np.int64)
+    sources = [
+        prepared.start_ids,
+        concat_ints(prepared.chunk.heads or ()),
+        alignment.ids,
+        np.fromiter(chain.from_iterable(endings or ()), dtype=np.int64),
+    ]
+    # Each is made of four segments, one of each source.
+    skipped = np.minimum(lows, head_lengths[texts])
+    starts = [
+        np.zeros_like(texts),
+        cumulative_offsets(head_lengths)[texts] + skipped,
+        alignment.token_offsets[texts] + lows - skipped,
+        cumulative_offsets(ending_lengths)[:-1],
+    ]
+    lengths = [
+        np.full_like(texts, len(prepared.start_ids)),
+        head_lengths[texts] - skipped,
+        rows - lows + skipped,
+        ending_lengths,
+    ]
+    # A window at the beginning of its text shares the first two with those of other texts.
+    shares_head = (head_lengths[texts] > 0) & (lows == 0)
+    shared_lengths = np.where(shares_head, lengths[0] + lengths[1], 0)
+    lengths[0][shares_head] = 0
+    lengths[1][shares_head] = 0
+    starts_in_all = np.stack(starts, axis=1) + cumulative_offsets(map(len, sources))[:-1]
+    all_lengths = np.stack(lengths, axis=1)
+    segments = concat_ranges(starts_in_all.ravel(), all_lengths.ravel())
+    heads, head_numbers = _different_heads(prepared, texts, shares_head)
+    return IdSequences(
+        heads=[np.concatenate([prepared.start_ids, head]) for head in heads],
+        head_numbers=head_numbers,
+        head_lengths=shared_lengths,
+        own_ids=concat_ints(sources)[segments],
+        own_offsets=cumulative_offsets(all_lengths.sum(axis=1)),
+    )
+
+
+def _different_heads(prepared: PreparedBatch, texts: Ints, shares_head: Bools) -> tuple[list[Ints], Ints]:
+    """Return the heads of windows that share theirs, and which of them each window has."""
+    head_numbers = np.zeros(len(texts), dtype=np.int64)
+    sharing = texts[shares_head].tolist()
+    # Texts with the same head have the same array.
+    _, firsts, head_numbers[shares_head] = np.unique(
+        [id(prepared.head(text)) for text in sharing], return_index=True, return_inverse=True
+    )
+    return [prepared.head(sharing[first]) for first in firsts.tolist()], head_numbers
+
+
 # --- along the observed texts -----------------------------------------------------------------------------------------
 
 
@@ -163,13 +230,12 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
     steps = _PlannedSteps(prepared, first_list=len(leaving.id_lists))
     lengths_before = len(settings.start_ids) + prepared.head_lengths
     no_start = lengths_before == 0  # then there is no distribution before the first token
-    n_windows = np.array([len(windows) for windows in prepared.windows], dtype=np.int64)
-    texts = np.repeat(np.arange(alignment.n_texts), n_windows)
-    windows = np.array(list(chain.from_iterable(prepared.windows)), dtype=np.int64).reshape(-1, 3)
-    firsts = np.maximum(windows[:, 1], np.maximum(windows[:, 0] + no_start[texts], prepared.first_rows_needed[texts]))
-    has_rows = firsts <= windows[:, 2]
-    texts, firsts = texts[has_rows], firsts[has_rows]
-    lows, window_firsts, lasts = windows[has_rows].T
+    texts, lows, window_firsts, lasts = prepared.window_array.T
+    firsts = np.maximum(window_firsts, np.maximum(lows + no_start[texts], prepared.first_rows_needed[texts]))
+    has_rows = firsts <= lasts
+    texts, lows, window_firsts, lasts, firsts = (
+        values[has_rows] for values in (texts, lows, window_firsts, lasts, firsts)
+    )
 
     # Rows of the batch: where each text begins, and row 0 of each request: its ids begin with what comes before every
     # text, the last of which is followed by the token at the window's low end.
@@ -198,7 +264,7 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
         statistics_rows = statistics_rows + np.repeat(texts - origins, list(map(len, words)))
     firsts_of_requests = text_rows + firsts - origins
     requests = RequestArrays(
-        sequences=_ids_of_windows(prepared, texts, lows, lasts),
+        sequences=ids_before(prepared, texts, np.minimum(lasts + 1, np.diff(alignment.token_offsets)[texts]), lows),
         firsts=firsts_of_requests,
         context_tokens=firsts_of_requests if prepared.chunk.shares_context else np.zeros_like(firsts_of_requests),
         gather=gather,
@@ -222,42 +288,6 @@ def window_requests(prepared: PreparedBatch) -> WindowRequests:
         step_order=steps.numbers,
         words=words,
     )
-
-
-def _ids_of_windows(prepared: PreparedBatch, texts: Ints, lows: Ints, lasts: Ints) -> IdSequences:
-    """Return what :func:`prefix_ids` does after the last row of each of some windows."""
-    alignment, start_ids = prepared.alignment, prepared.start_ids
-    head_lengths = prepared.head_lengths[texts]
-    begins = alignment.token_offsets[texts] + np.maximum(0, lows - head_lengths)
-    stops = np.minimum(alignment.token_offsets[texts] + lasts + 1, alignment.token_offsets[texts + 1])
-    n_before = len(start_ids) + np.maximum(0, head_lengths - lows)
-    # A window at the beginning of its text shares the head with those of other texts.
-    shares_head = (head_lengths > 0) & (lows == 0)
-    heads, head_numbers = _different_heads(prepared, texts, shares_head)
-    parts: list[Ints] = []
-    windows = zip(texts.tolist(), lows.tolist(), begins.tolist(), stops.tolist(), shares_head.tolist(), strict=True)
-    for text, low, begin, stop, shares in windows:
-        if not shares:
-            parts += (start_ids, prepared.head(text)[low:])
-        parts.append(alignment.ids[begin:stop])
-    return IdSequences(
-        heads=[np.concatenate([start_ids, head]) for head in heads],
-        head_numbers=head_numbers,
-        head_lengths=np.where(shares_head, n_before, 0),
-        own_ids=concat_ints(parts),
-        own_offsets=cumulative_offsets(np.where(shares_head, 0, n_before) + stops - begins),
-    )
-
-
-def _different_heads(prepared: PreparedBatch, texts: Ints, shares_head: Bools) -> tuple[list[Ints], Ints]:
-    """Return the heads of windows that share theirs, and which of them each window has."""
-    head_numbers = np.zeros(len(texts), dtype=np.int64)
-    sharing = texts[shares_head].tolist()
-    # Texts with the same head have the same array.
-    _, firsts, head_numbers[shares_head] = np.unique(
-        [id(prepared.head(text)) for text in sharing], return_index=True, return_inverse=True
-    )
-    return [prepared.head(sharing[first]) for first in firsts.tolist()], head_numbers
 
 
 class _LeavingBranches:
