@@ -389,6 +389,16 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
     assert (n_shortened > 0) == (max_text_tokens is not None)
 
 
+def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    finder = prepare(scorer, ["She saw it."]).search_plan.words[0].finder
+    n_atoms = len(scorer.preparer(define("whitespace")).atoms.labels)
+    log_masses = np.random.default_rng(1).normal(-9.0, 5.0, size=(50, n_atoms))
+    together = np.stack(finder.after_words(log_masses))
+    apart = np.concatenate([np.stack(finder.after_words(row[None])) for row in log_masses], axis=1)
+    np.testing.assert_array_equal(together, apart)
+
+
 def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):
     options = {"spellings": "all", "tolerance": 1e-6, "max_open": 200}
     at_once = leaky.score(SENTENCES, **options).to_pandas()
