@@ -335,11 +335,11 @@ def test_a_run(tmp_path):
 # --- what is asked along the texts and beyond them --------------------------------------------------------------------
 
 
-def prepare(scorer, texts, heads=None, **changed):
+def prepare(scorer, texts, heads=None, definition="whitespace", **changed):
     """Prepare texts for the search for every spelling of their words."""
     settings = dataclasses.replace(scorer.settings(ScoringOptions(spellings="all")), **changed)
     chunk = Chunk([Document(n, text) for n, text in enumerate(texts)], heads=heads)
-    return scorer.preparer(define("whitespace")).prepare(chunk, settings)
+    return scorer.preparer(define(definition)).prepare(chunk, settings)
 
 
 def test_the_plan_follows_the_observed_tokens(leaky):
@@ -388,6 +388,16 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
         assert seen.tolist() == [*before.tolist(), *ids]
         n_shortened += len(before) < len(prefix_ids(prepared, text, window, row))
     assert (n_shortened > 0) == (max_text_tokens is not None)
+
+
+def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    finder = prepare(scorer, ["She saw it."], definition="punctuation").search_plan.words[0].finder
+    n_atoms = len(scorer.preparer(define("punctuation")).atoms.labels)
+    log_masses = np.random.default_rng(1).normal(-9.0, 5.0, size=(50, n_atoms))
+    together = np.stack(finder.after_words(log_masses))
+    apart = np.concatenate([np.stack(finder.after_words(row[None])) for row in log_masses], axis=1)
+    np.testing.assert_array_equal(together, apart)
 
 
 def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):

@@ -221,12 +221,13 @@ class EndingSteps:
         labels = ending.labels or frozenset()
         ambiguous = finder.atoms.ambiguous(labels)
         groups = (labels - ambiguous, ambiguous, ending.undecided)
-        self._columns = [finder.atoms.columns(group) for group in groups]
+        self._columns = [np.array(finder.atoms.columns(group), dtype=np.int64) for group in groups]
 
     def after_words(self, log_masses: Floats) -> MassesAfterWord:
         """Return the masses of what may come after whole words, from those of all atoms, ``[N, K]``."""
         masses = np.exp(np.asarray(log_masses, dtype=np.float64))
-        return MassesAfterWord(*(masses[:, columns].sum(axis=1) for columns in self._columns))
+        # Row by row in memory, so that a sum does not depend on how many there are.
+        return MassesAfterWord(*(masses.take(columns, axis=1).sum(axis=1) for columns in self._columns))
 
     def after(self, steps: Steps, place: int) -> Steps:
         """Return what may come next after one of the tokens that stand by themselves."""
