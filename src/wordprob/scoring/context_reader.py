@@ -8,15 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.next_tokens import NextTokens
-from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.next_word_beginnings import Beginning
 
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
-RECENT_CHARACTERS = 40
-"""About so many characters at the end of a context are tokenized again with each word, if that is safe."""
+RECENT_CHARACTERS = (12, 20, 40)
+"""About so many characters before the last word of a context are tokenized again with each next word: the first of
+these numbers for which that is safe."""
 
 
 class ContextReader:
@@ -50,19 +51,27 @@ class ContextReader:
         """Where what stands after the last white space begins."""
 
     @cached_property
+    def _own_tokens(self) -> Tokens:
+        """The tokens of the context itself."""
+        return self.tokenizer.encode([self.context])[0]
+
+    @cached_property
     def own_ids(self) -> tuple[int, ...]:
         """The tokens of the context itself, with the start."""
-        tokens = self.tokenizer.encode([self.context])[0]
-        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
+        return (*self.vocabulary.start_ids, *self._own_tokens.ids.tolist())
 
     @cached_property
     def root(self) -> tuple[int, ...]:
         """The tokens that are left as they are: those before the context's last word, but for one."""
-        tokens = self.tokenizer.encode([self.context])[0]
         words = self.definition.segment(self.context)
         place = len(self.context[: words[-2].end].encode()) if len(words) > 1 else 0
-        count = max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
+        count = max(0, int(np.searchsorted(self._own_tokens.ends, place, side="right")) - 1)
         return self.own_ids[: len(self.vocabulary.start_ids) + count]
+
+    @cached_property
+    def _n_root_bytes(self) -> int:
+        """How many bytes the root writes."""
+        return sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
 
     @cached_property
     def last_word_start(self) -> int:
@@ -173,21 +182,26 @@ class ContextReader:
     @cached_property
     def _tokenized_apart(self) -> tuple[int, int]:
         """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
-        cut = self.tokenizer.cut(self.context, max(0, self._last_chunk - RECENT_CHARACTERS))
-        if cut is None or self._last_chunk <= RECENT_CHARACTERS:
-            return 0, 0
-        first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
-        together = (*self.vocabulary.start_ids, *first.ids.tolist(), *rest.ids.tolist())
-        n_first = len(self.vocabulary.start_ids) + len(first.ids)
-        return (len(first.ids), cut[1]) if together == self.own_ids and n_first <= len(self.root) else (0, 0)
+        n_start = len(self.vocabulary.start_ids)
+        for recent in RECENT_CHARACTERS:
+            place = self._last_chunk - recent
+            cut = self.tokenizer.cut(self.context, place) if place > 0 else None
+            if cut is not None:
+                first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
+                together = (*first.ids.tolist(), *rest.ids.tolist())
+                if together == self.own_ids[n_start:] and n_start + len(first.ids) <= len(self.root):
+                    return len(first.ids), cut[1]
+        return 0, 0
 
     def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
         """Return the shortest beginning of the ids that writes this many bytes."""
-        written = 0
-        for count, token in enumerate(ids):
-            written += len(self.vocabulary.token_bytes[token])
+        begin, written = 0, 0
+        if size > self._n_root_bytes and ids[: len(self.root)] == self.root:
+            begin, written = len(self.root), self._n_root_bytes
+        for place in range(begin, len(ids)):
+            written += len(self.vocabulary.token_bytes[ids[place]])
             if written >= size:
-                return ids[: count + 1]
+                return ids[: place + 1]
         return ids
 
 
