@@ -241,7 +241,7 @@ class ProbabilitiesByKind:
             own = self._tokens.slices_of_kinds[kind]
             values = self._values[own]
             is_chosen = values >= least if least > 0.0 else values > 0.0
-            chosen.append(self._tokens.in_order_of_kind[own][is_chosen])
+            chosen.append(self._tokens.in_order_of_kind[own.start + np.flatnonzero(is_chosen)])
         return np.sort(concat_ints(chosen))
 
 

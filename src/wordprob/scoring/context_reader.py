@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wordprob.core.bounded_cache import SizedCache
 from wordprob.core.next_tokens import NextTokens
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.words import WordDefinition
@@ -18,6 +19,26 @@ RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-"
 RECENT_CHARACTERS = (12, 20, 40)
 """About so many characters before the last word of a context are tokenized again with each next word: the first of
 these numbers for which that is safe."""
+
+MAX_PIECE_TOKENS = 200_000
+"""Tokens of pieces of text that are remembered, at most, before all are forgotten."""
+
+
+class TokenizedPieces:
+    """Short pieces of texts with their tokens: many are the same after different contexts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._ids: SizedCache[str, tuple[int, ...]] = SizedCache(MAX_PIECE_TOKENS, len)
+
+    def encode(self, pieces: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the tokens of each piece."""
+        self._ids.forget_if_full()
+        new = [piece for piece in dict.fromkeys(pieces) if piece not in self._ids]
+        if new:
+            for piece, tokens in zip(new, self._tokenizer.encode(new), strict=True):
+                self._ids[piece] = tuple(tokens.ids.tolist())
+        return [self._ids[piece] for piece in pieces]
 
 
 class ContextReader:
@@ -33,9 +54,19 @@ class ContextReader:
         What a word is.
     context
         The text so far, without white space at its end.
+    pieces
+        Pieces of texts that were tokenized before, perhaps after other contexts.
     """
 
-    def __init__(self, tokens: NextTokens, tokenizer: Tokenizer, definition: WordDefinition, context: str) -> None:
+    def __init__(
+        self,
+        tokens: NextTokens,
+        tokenizer: Tokenizer,
+        definition: WordDefinition,
+        context: str,
+        pieces: TokenizedPieces | None = None,
+    ) -> None:
+        self._pieces = pieces or TokenizedPieces(tokenizer)
         self.tokens = tokens
         self.tokenizer = tokenizer
         self.definition = definition
@@ -140,12 +171,15 @@ class ContextReader:
                 return True
         return False
 
-    def note_own(self, beginnings: Iterable[Beginning]) -> None:
-        """Tokenize the texts of several beginnings at a time, to know which of them are written so at their ends."""
-        texts = {beginning.ids: self.text_of(beginning) for beginning in beginnings}
-        for (ids, text), written in zip(texts.items(), self._encoded(texts.values()), strict=True):
-            if ids == written and self._has_word_end(text, len(text)):
-                self._own[ids, len(text)] = True
+    def note_own(self, beginning: Beginning) -> None:
+        """Note it if the tokenizer writes the text of a beginning with its tokens, and a word ends where it does."""
+        text = self.text_of(beginning)
+        if self._encoded([text]) == [beginning.ids] and self._has_word_end(text, len(text)):
+            self._own[beginning.ids, len(text)] = True
+
+    def piece_of(self, beginning: Beginning) -> str:
+        """Return what must be tokenized of the text of a beginning."""
+        return self._cut(self.text_of(beginning))[1]
 
     def own_covers(self, texts: Sequence[str]) -> list[set[tuple[int, ...]]]:
         """Return the ways in which the tokenizer writes each text, before whatever can come where its last word ends.
@@ -174,14 +208,22 @@ class ContextReader:
 
     def _encoded(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """Return the tokens of texts that begin with the context, with the start."""
-        n_kept, n_characters = self._tokenized_apart
-        kept = self.own_ids[: len(self.vocabulary.start_ids) + n_kept]
-        encoded = self.tokenizer.encode([text[n_characters:] for text in texts])
-        return [(*kept, *tokens.ids.tolist()) for tokens in encoded]
+        cuts = [self._cut(text) for text in texts]
+        rests = self._pieces.encode([rest for _, rest in cuts])
+        return [kept + ids for (kept, _), ids in zip(cuts, rests, strict=True)]
+
+    def _cut(self, text: str) -> tuple[tuple[int, ...], str]:
+        """Return the first tokens of a text that begins with the context, with the start, and the rest of the text."""
+        place = len(self.context)
+        cut = self.tokenizer.cut(text, place) if place else None
+        if cut is not None and cut[0] == place:
+            return self.own_ids, text[cut[1] :]
+        kept, n_characters = self._tokenized_apart
+        return kept, text[n_characters:]
 
     @cached_property
-    def _tokenized_apart(self) -> tuple[int, int]:
-        """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
+    def _tokenized_apart(self) -> tuple[tuple[int, ...], int]:
+        """The first tokens of a long context, and how many characters they write, which no next word changes."""
         n_start = len(self.vocabulary.start_ids)
         for recent in RECENT_CHARACTERS:
             place = self._last_chunk - recent
@@ -190,8 +232,8 @@ class ContextReader:
                 first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
                 together = (*first.ids.tolist(), *rest.ids.tolist())
                 if together == self.own_ids[n_start:] and n_start + len(first.ids) <= len(self.root):
-                    return len(first.ids), cut[1]
-        return 0, 0
+                    return self.own_ids[: n_start + len(first.ids)], cut[1]
+        return self.vocabulary.start_ids, 0
 
     def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
         """Return the shortest beginning of the ids that writes this many bytes."""

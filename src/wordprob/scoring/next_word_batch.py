@@ -20,6 +20,7 @@ from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.batching import group_by_prefix
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
+from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.next_word_beginnings import Beginning
 from wordprob.scoring.next_word_search import NextWordSearch
@@ -103,6 +104,7 @@ class SearchRunner:
         self.tokens = next_tokens_of(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
         self.count_all_spellings = count_all_spellings
         self._states = PrefixStates()
+        self._pieces = TokenizedPieces(scorer.model.tokenizer)
 
     def run(
         self, contexts: Sequence[str], is_enough: Callable[[NextWordSearch], bool], max_open: int
@@ -144,7 +146,12 @@ class SearchRunner:
         tasks = []
         for number in numbers:
             search = NextWordSearch(
-                self.tokens, self.scorer.model.tokenizer, self.definition, contexts[number], self.count_all_spellings
+                self.tokens,
+                self.scorer.model.tokenizer,
+                self.definition,
+                contexts[number],
+                self.count_all_spellings,
+                self._pieces,
             )
             tasks.append(SearchTask(number, search, self._too_long(search)))
         self._find_events([task for task in tasks if not task.fault and task.search.context])
@@ -240,6 +247,9 @@ class SearchRunner:
         asked: list[tuple[NextWordSearch, Beginning]] = []
         for task in tasks:
             asked += [(task.search, beginning) for beginning in self._take(task, max_open)]
+        self._pieces.encode([search.piece_of(beginning) for search, beginning in asked])  # faster than one by one
+        for search, beginning in asked:
+            search.note_own(beginning)
         for number, log_probs in self.distributions(asked):
             search, beginning = asked[number]
             search.open(beginning, log_probs)

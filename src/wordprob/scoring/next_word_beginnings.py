@@ -59,7 +59,7 @@ class Children:
     threshold: float
     taken: int = 0
     _rest: Floats = field(init=False, repr=False)
-    _deep_rest: Floats | None = field(default=None, init=False, repr=False)
+    _deep: Ints | None = field(default=None, init=False, repr=False)
     _data: list[bytes] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -95,9 +95,9 @@ class Children:
 
     def deep_from(self, place: int, is_deep: Bools) -> float:
         """Return the mass of those of the children from a place on whose tokens are deep, without the lightest."""
-        if self._deep_rest is None:
-            self._deep_rest = _sums_from(np.where(is_deep[self.tokens], self.masses, 0.0))
-        return float(self._deep_rest[place])
+        if self._deep is None:
+            self._deep = np.flatnonzero(is_deep[self.tokens])
+        return float(self.masses[self._deep[self._deep >= place]].sum()) if len(self._deep) else 0.0
 
     @cached_property
     def place_of_token(self) -> dict[int, int]:

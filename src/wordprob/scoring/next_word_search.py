@@ -20,7 +20,7 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.context_reader import ContextReader
+from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
 from wordprob.scoring.cut_off_characters import SMALLEST_SHARE as SMALLEST_CUT_OFF_SHARE
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
@@ -58,6 +58,8 @@ class NextWordSearch(ContextReader):
         The text so far, without white space at its end.
     count_all_spellings
         Whether a word's probability is that of all its spellings, or of the tokenizer's own only.
+    pieces
+        As for :class:`ContextReader`.
 
     Attributes
     ----------
@@ -81,8 +83,9 @@ class NextWordSearch(ContextReader):
         definition: WordDefinition,
         context: str,
         count_all_spellings: bool = False,
+        pieces: TokenizedPieces | None = None,
     ) -> None:
-        super().__init__(tokens, tokenizer, definition, context)
+        super().__init__(tokens, tokenizer, definition, context, pieces)
         self.count_all_spellings = count_all_spellings
         self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0
@@ -119,7 +122,6 @@ class NextWordSearch(ContextReader):
                 self._record(child.ids, seen.text, seen.word_end, child.mass)
             elif seen.is_no_text:
                 self.other_spellings += child.mass
-        self.note_own(chosen)
         return chosen
 
     def child(self, children: Children, place: int) -> Beginning:
@@ -155,7 +157,8 @@ class NextWordSearch(ContextReader):
         decided = self._decide(text)
         decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
         by_kind = ProbabilitiesByKind(self.tokens, probabilities)
-        closing = [kind for kind, what in enumerate(decided) if what == _CLOSED and by_kind.sums[kind] > 0]
+        sums = by_kind.sums.tolist()
+        closing = [kind for kind, what in enumerate(decided) if what == _CLOSED and sums[kind] > 0.0]
         going_on = [kind for kind, what in enumerate(decided) if what == _READ_ON]
         closing_text = ""
         if closing:
@@ -163,8 +166,8 @@ class NextWordSearch(ContextReader):
         no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
         return NextTokenMasses(
             by_kind.possible(going_on, 0.0 if with_lightest else self._threshold / beginning.mass),
-            float(by_kind.sums[going_on].sum()),
-            beginning.mass * float(by_kind.sums[closing].sum()),
+            math.fsum(sums[kind] for kind in going_on),
+            beginning.mass * math.fsum(sums[kind] for kind in closing),
             closing_text,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
             beginning.mass * no_text,
@@ -203,7 +206,7 @@ class NextWordSearch(ContextReader):
         """Keep the beginnings that are longer by one token; the lightest are only counted."""
         threshold = self._threshold
         masses = beginning.mass * probabilities[next_tokens.going_on].astype(np.float64)
-        heavy = np.flatnonzero((masses > 0.0) & (masses >= threshold))
+        heavy = np.flatnonzero(masses >= threshold)
         heavy = heavy[np.argsort(-masses[heavy], kind="stable")]
         below = beginning.mass * next_tokens.probability_going_on - float(masses[heavy].sum())
         if below < ROUNDING_ERROR * beginning.mass:
