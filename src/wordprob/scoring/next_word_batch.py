@@ -29,6 +29,8 @@ from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
 """Contexts whose next words are searched for at the same time. When half of them are done, others take their places."""
+DONE_TOGETHER = 8
+"""Searches that have ended and are handed on at a time: what is asked about their words is asked together too."""
 OPENED_TOGETHER = 8
 """Beginnings after one context that the model is asked about at a time."""
 ASKED_TOGETHER = 512
@@ -129,7 +131,8 @@ class SearchRunner:
                 started = self._start(range(n_started, n_started + n_new), contexts)
                 n_started += n_new
                 active += [task for task in started if not task.fault]
-                done += [task for task in started if task.fault]
+                if faulty := [task for task in started if task.fault]:
+                    yield faulty
             self._open_round(active, max_open)
             going_on: list[SearchTask] = []
             for task in active:
@@ -137,7 +140,7 @@ class SearchRunner:
                 is_done = search.is_exhausted or search.opened >= max_open or is_enough(search)
                 (done if is_done else going_on).append(task)
             active = going_on
-            if len(active) <= CONTEXTS_TOGETHER // 2 and done:
+            if done and (len(done) >= DONE_TOGETHER or not active):
                 yield done
                 done = []
 
