@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, cumulative_offsets, slices_of
 from wordprob.core.atoms import Atoms, atoms_of
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
@@ -94,14 +95,20 @@ class NextTokens:
         return [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
 
     @cached_property
-    def _in_order_of_kind(self) -> Ints:
+    def in_order_of_kind(self) -> Ints:
+        """All ids, those of each kind together."""
         return np.concatenate(self.tokens_of_kind)
 
-    def sums_by_kind(self, probabilities: Floats) -> Floats:
-        """Return the sum of the probabilities of the tokens of each kind, in double precision."""
-        in_order = probabilities[self._in_order_of_kind]
-        stops = np.cumsum([len(tokens) for tokens in self.tokens_of_kind])[:-1]
-        return np.array([part.sum(dtype=np.float64) for part in np.split(in_order, stops)])
+    @cached_property
+    def slices_of_kinds(self) -> list[slice]:
+        """Where the tokens of each kind stand in :attr:`in_order_of_kind`."""
+        return slices_of(cumulative_offsets(map(len, self.tokens_of_kind)))
+
+    @cached_property
+    def kinds_with_tokens(self) -> tuple[Ints, Ints]:
+        """The kinds that have tokens, and where each begins in :attr:`in_order_of_kind`."""
+        filled = [kind for kind, tokens in enumerate(self.tokens_of_kind) if len(tokens)]
+        return np.array(filled), np.array([self.slices_of_kinds[kind].start for kind in filled])
 
     @cached_property
     def first_tokens(self) -> Ints:
@@ -148,6 +155,10 @@ class NextTokens:
                 crossing.append(token)
         return SortedTokens(self.vocabulary, crossing)
 
+    def written_as(self, data: bytes) -> tuple[int, ...]:
+        """Return the tokens that are exactly these bytes."""
+        return self._index.ids(data)
+
     def fitting(self, ahead: bytes) -> list[int]:
         """Return the tokens that do not contradict the bytes ahead: each begins with the other, one way or the other.
 
@@ -192,6 +203,46 @@ class NextTokens:
     def longest_chain(self) -> int:
         """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
         return int(self.depths.max(initial=0))
+
+
+class ProbabilitiesByKind:
+    """The probabilities of the next token, those of each kind of token together.
+
+    Parameters
+    ----------
+    tokens
+        What is known about the vocabulary.
+    probabilities
+        The probability of each id.
+
+    Attributes
+    ----------
+    sums
+        The probability of each kind, in double precision.
+    """
+
+    def __init__(self, tokens: NextTokens, probabilities: Floats) -> None:
+        self._tokens = tokens
+        self._values: Floats = probabilities[tokens.in_order_of_kind]
+        self.sums: Floats = np.zeros(tokens.n_kinds)
+        kinds, starts = tokens.kinds_with_tokens
+        self.sums[kinds] = np.add.reduceat(self._values, starts, dtype=np.float64)
+
+    def most_probable(self, kinds: Iterable[int]) -> int:
+        """Return the most probable token of some kinds, each of which has tokens."""
+        own = [self._tokens.slices_of_kinds[kind] for kind in kinds]
+        places = [part.start + int(self._values[part].argmax()) for part in own]
+        return int(self._tokens.in_order_of_kind[max(places, key=self._values.__getitem__)])
+
+    def possible(self, kinds: Iterable[int], least: float) -> Ints:
+        """Return the tokens of some kinds that are possible and have at least a probability, in the order of ids."""
+        chosen = []
+        for kind in kinds:
+            own = self._tokens.slices_of_kinds[kind]
+            values = self._values[own]
+            is_chosen = values >= least if least > 0.0 else values > 0.0
+            chosen.append(self._tokens.in_order_of_kind[own.start + np.flatnonzero(is_chosen)])
+        return np.sort(concat_ints(chosen))
 
 
 _known: BoundedCache[NextTokens] = BoundedCache(CACHED_VOCABULARIES)

@@ -7,16 +7,38 @@ from functools import cached_property
 
 import numpy as np
 
+from wordprob.core.bounded_cache import SizedCache
 from wordprob.core.next_tokens import NextTokens
-from wordprob.core.vocabulary import Vocabulary
+from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.next_word_beginnings import Beginning
 
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
-RECENT_CHARACTERS = 40
-"""About so many characters at the end of a context are tokenized again with each word, if that is safe."""
+RECENT_CHARACTERS = (12, 20, 40)
+"""About so many characters before the last word of a context are tokenized again with each next word: the first of
+these numbers for which that is safe."""
+
+MAX_PIECE_TOKENS = 200_000
+"""Tokens of pieces of text that are remembered, at most, before all are forgotten."""
+
+
+class TokenizedPieces:
+    """Short pieces of texts with their tokens: many are the same after different contexts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._ids: SizedCache[str, tuple[int, ...]] = SizedCache(MAX_PIECE_TOKENS, len)
+
+    def encode(self, pieces: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the tokens of each piece."""
+        self._ids.forget_if_full()
+        new = [piece for piece in dict.fromkeys(pieces) if piece not in self._ids]
+        if new:
+            for piece, tokens in zip(new, self._tokenizer.encode(new), strict=True):
+                self._ids[piece] = tuple(tokens.ids.tolist())
+        return [self._ids[piece] for piece in pieces]
 
 
 class ContextReader:
@@ -32,9 +54,19 @@ class ContextReader:
         What a word is.
     context
         The text so far, without white space at its end.
+    pieces
+        Pieces of texts that were tokenized before, perhaps after other contexts.
     """
 
-    def __init__(self, tokens: NextTokens, tokenizer: Tokenizer, definition: WordDefinition, context: str) -> None:
+    def __init__(
+        self,
+        tokens: NextTokens,
+        tokenizer: Tokenizer,
+        definition: WordDefinition,
+        context: str,
+        pieces: TokenizedPieces | None = None,
+    ) -> None:
+        self._pieces = pieces or TokenizedPieces(tokenizer)
         self.tokens = tokens
         self.tokenizer = tokenizer
         self.definition = definition
@@ -50,19 +82,27 @@ class ContextReader:
         """Where what stands after the last white space begins."""
 
     @cached_property
+    def _own_tokens(self) -> Tokens:
+        """The tokens of the context itself."""
+        return self.tokenizer.encode([self.context])[0]
+
+    @cached_property
     def own_ids(self) -> tuple[int, ...]:
         """The tokens of the context itself, with the start."""
-        tokens = self.tokenizer.encode([self.context])[0]
-        return (*self.vocabulary.start_ids, *tokens.ids.tolist())
+        return (*self.vocabulary.start_ids, *self._own_tokens.ids.tolist())
 
     @cached_property
     def root(self) -> tuple[int, ...]:
         """The tokens that are left as they are: those before the context's last word, but for one."""
-        tokens = self.tokenizer.encode([self.context])[0]
         words = self.definition.segment(self.context)
         place = len(self.context[: words[-2].end].encode()) if len(words) > 1 else 0
-        count = max(0, int(np.searchsorted(tokens.ends, place, side="right")) - 1)
+        count = max(0, int(np.searchsorted(self._own_tokens.ends, place, side="right")) - 1)
         return self.own_ids[: len(self.vocabulary.start_ids) + count]
+
+    @cached_property
+    def _n_root_bytes(self) -> int:
+        """How many bytes the root writes."""
+        return sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
 
     @cached_property
     def last_word_start(self) -> int:
@@ -131,12 +171,15 @@ class ContextReader:
                 return True
         return False
 
-    def note_own(self, beginnings: Iterable[Beginning]) -> None:
-        """Tokenize the texts of several beginnings at a time, to know which of them are written so at their ends."""
-        texts = {beginning.ids: self.text_of(beginning) for beginning in beginnings}
-        for (ids, text), written in zip(texts.items(), self._encoded(texts.values()), strict=True):
-            if ids == written and self._has_word_end(text, len(text)):
-                self._own[ids, len(text)] = True
+    def note_own(self, beginning: Beginning) -> None:
+        """Note it if the tokenizer writes the text of a beginning with its tokens, and a word ends where it does."""
+        text = self.text_of(beginning)
+        if self._encoded([text]) == [beginning.ids] and self._has_word_end(text, len(text)):
+            self._own[beginning.ids, len(text)] = True
+
+    def piece_of(self, beginning: Beginning) -> str:
+        """Return what must be tokenized of the text of a beginning."""
+        return self._cut(self.text_of(beginning))[1]
 
     def own_covers(self, texts: Sequence[str]) -> list[set[tuple[int, ...]]]:
         """Return the ways in which the tokenizer writes each text, before whatever can come where its last word ends.
@@ -165,29 +208,42 @@ class ContextReader:
 
     def _encoded(self, texts: Iterable[str]) -> list[tuple[int, ...]]:
         """Return the tokens of texts that begin with the context, with the start."""
-        n_kept, n_characters = self._tokenized_apart
-        kept = self.own_ids[: len(self.vocabulary.start_ids) + n_kept]
-        encoded = self.tokenizer.encode([text[n_characters:] for text in texts])
-        return [(*kept, *tokens.ids.tolist()) for tokens in encoded]
+        cuts = [self._cut(text) for text in texts]
+        rests = self._pieces.encode([rest for _, rest in cuts])
+        return [kept + ids for (kept, _), ids in zip(cuts, rests, strict=True)]
+
+    def _cut(self, text: str) -> tuple[tuple[int, ...], str]:
+        """Return the first tokens of a text that begins with the context, with the start, and the rest of the text."""
+        place = len(self.context)
+        cut = self.tokenizer.cut(text, place) if place else None
+        if cut is not None and cut[0] == place:
+            return self.own_ids, text[cut[1] :]
+        kept, n_characters = self._tokenized_apart
+        return kept, text[n_characters:]
 
     @cached_property
-    def _tokenized_apart(self) -> tuple[int, int]:
-        """How many tokens, and how many characters, at the beginning of a long context need not be tokenized again."""
-        cut = self.tokenizer.cut(self.context, max(0, self._last_chunk - RECENT_CHARACTERS))
-        if cut is None or self._last_chunk <= RECENT_CHARACTERS:
-            return 0, 0
-        first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
-        together = (*self.vocabulary.start_ids, *first.ids.tolist(), *rest.ids.tolist())
-        n_first = len(self.vocabulary.start_ids) + len(first.ids)
-        return (len(first.ids), cut[1]) if together == self.own_ids and n_first <= len(self.root) else (0, 0)
+    def _tokenized_apart(self) -> tuple[tuple[int, ...], int]:
+        """The first tokens of a long context, and how many characters they write, which no next word changes."""
+        n_start = len(self.vocabulary.start_ids)
+        for recent in RECENT_CHARACTERS:
+            place = self._last_chunk - recent
+            cut = self.tokenizer.cut(self.context, place) if place > 0 else None
+            if cut is not None:
+                first, rest = self.tokenizer.encode([self.context[: cut[0]], self.context[cut[1] :]])
+                together = (*first.ids.tolist(), *rest.ids.tolist())
+                if together == self.own_ids[n_start:] and n_start + len(first.ids) <= len(self.root):
+                    return self.own_ids[: n_start + len(first.ids)], cut[1]
+        return self.vocabulary.start_ids, 0
 
     def _cover(self, ids: tuple[int, ...], size: int) -> tuple[int, ...]:
         """Return the shortest beginning of the ids that writes this many bytes."""
-        written = 0
-        for count, token in enumerate(ids):
-            written += len(self.vocabulary.token_bytes[token])
+        begin, written = 0, 0
+        if size > self._n_root_bytes and ids[: len(self.root)] == self.root:
+            begin, written = len(self.root), self._n_root_bytes
+        for place in range(begin, len(ids)):
+            written += len(self.vocabulary.token_bytes[ids[place]])
             if written >= size:
-                return ids[: count + 1]
+                return ids[: place + 1]
         return ids
 
 

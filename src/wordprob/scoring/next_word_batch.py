@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from wordprob.core.arrays import Floats
+from wordprob.core.arrays import Floats, Ints, common_prefix_length
 from wordprob.core.next_tokens import next_tokens_of
 from wordprob.core.text import Document
 from wordprob.core.words import WordDefinition
@@ -20,6 +20,7 @@ from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.batching import group_by_prefix
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
+from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.next_word_beginnings import Beginning
 from wordprob.scoring.next_word_search import NextWordSearch
@@ -28,6 +29,8 @@ from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
 """Contexts whose next words are searched for at the same time. When half of them are done, others take their places."""
+DONE_TOGETHER = 8
+"""Searches that have ended and are handed on at a time: what is asked about their words is asked together too."""
 OPENED_TOGETHER = 8
 """Beginnings after one context that the model is asked about at a time."""
 ASKED_TOGETHER = 512
@@ -73,11 +76,15 @@ class SearchTask:
         The search.
     fault
         Why nothing can be found after this context; empty if something can.
+    known
+        Distributions of the next token that the model has returned before they are asked for: after the beginnings
+        with which the context itself is written.
     """
 
     number: int
     search: NextWordSearch
     fault: str = ""
+    known: dict[tuple[int, ...], Floats] = field(default_factory=dict)
 
 
 class SearchRunner:
@@ -99,6 +106,7 @@ class SearchRunner:
         self.tokens = next_tokens_of(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)
         self.count_all_spellings = count_all_spellings
         self._states = PrefixStates()
+        self._pieces = TokenizedPieces(scorer.model.tokenizer)
 
     def run(
         self, contexts: Sequence[str], is_enough: Callable[[NextWordSearch], bool], max_open: int
@@ -123,15 +131,16 @@ class SearchRunner:
                 started = self._start(range(n_started, n_started + n_new), contexts)
                 n_started += n_new
                 active += [task for task in started if not task.fault]
-                done += [task for task in started if task.fault]
-            self._open_round([task.search for task in active], max_open)
+                if faulty := [task for task in started if task.fault]:
+                    yield faulty
+            self._open_round(active, max_open)
             going_on: list[SearchTask] = []
             for task in active:
                 search = task.search
                 is_done = search.is_exhausted or search.opened >= max_open or is_enough(search)
                 (done if is_done else going_on).append(task)
             active = going_on
-            if len(active) <= CONTEXTS_TOGETHER // 2 and done:
+            if done and (len(done) >= DONE_TOGETHER or not active):
                 yield done
                 done = []
 
@@ -140,7 +149,12 @@ class SearchRunner:
         tasks = []
         for number in numbers:
             search = NextWordSearch(
-                self.tokens, self.scorer.model.tokenizer, self.definition, contexts[number], self.count_all_spellings
+                self.tokens,
+                self.scorer.model.tokenizer,
+                self.definition,
+                contexts[number],
+                self.count_all_spellings,
+                self._pieces,
             )
             tasks.append(SearchTask(number, search, self._too_long(search)))
         self._find_events([task for task in tasks if not task.fault and task.search.context])
@@ -173,7 +187,7 @@ class SearchRunner:
         """Find the probability of each context, written as it is before some text."""
         searches = [task.search for task in tasks]
         documents = [Document(number, search.context + behind) for number, search in enumerate(searches)]
-        log_probs = self._log_probs_of_texts([document.text for document in documents])
+        log_probs = self._run_contexts(tasks, behind)
         chunk = Chunk(
             documents,
             context_lengths=[search.last_word_start for search in searches],
@@ -190,7 +204,7 @@ class SearchRunner:
             last_word = [word for word in prepared.alignment.words_of_text(number) if not is_beyond[word]][-1]
             n_tokens = prepared.alignment.stop_tokens[last_word] - prepared.alignment.token_offsets[number]
             stop = len(self.tokens.vocabulary.start_ids) + int(n_tokens)
-            log_p = float(log_probs[number][len(search.root) - 1 : stop - 1].sum())
+            log_p = float(log_probs[number][: stop - len(search.root)].sum())
             mass = math.exp(log_p - float(scores.after[number]))
             is_exact = bool(prepared.alignment.exact[number])
             fault = _fault(search, is_exact, mass, float(scores.surprisal[number]))
@@ -202,30 +216,62 @@ class SearchRunner:
             elif not task.fault:
                 task.fault = fault
 
-    def _log_probs_of_texts(self, texts: Sequence[str]) -> list[Floats]:
-        """Return log p of the tokens of each text, from the start on; the model keeps what it needs to go on."""
+    def _run_contexts(self, tasks: Sequence[SearchTask], behind: str) -> list[Floats]:
+        """Run the contexts before some text; return log p of the tokens of each, from the search's root on.
+
+        The model keeps what it needs to go on. What it says after the root, and after each longer part of a context, is
+        noted as known.
+        """
         start_ids = self.tokens.vocabulary.start_ids
-        encoded = self.scorer.model.tokenizer.encode(texts)
+        encoded = self.scorer.model.tokenizer.encode([task.search.context + behind for task in tasks])
         ids = [np.array([*start_ids, *tokens.ids.tolist()], dtype=np.int64) for tokens in encoded]
+        rows = [
+            np.arange(len(task.search.root) - 1, len(own), dtype=np.int64) for task, own in zip(tasks, ids, strict=True)
+        ]
         groups = group_by_prefix(ids)
-        requests = [Request(ids[group.longest], context_tokens=0) for group in groups]
+        requests = [
+            _context_request(ids[group.longest], [rows[member] for member in group.members]) for group in groups
+        ]
         log_probs: dict[int, Floats] = {}
         for number, scores in self.scorer.model.open(requests, self.tokens.one_atom, self._states):
+            request = requests[number]
             for member in groups[number].members:
-                log_probs[member] = scores.target[: len(ids[member]) - 1].astype(np.float64)
-        return [log_probs[number] for number in range(len(texts))]
+                log_probs[member] = scores.target[rows[member][:-1] - request.first].astype(np.float64)
+                places = np.searchsorted(request.statistics_rows, rows[member])
+                for row, place in zip(rows[member].tolist(), places.tolist(), strict=True):
+                    beginning = tuple(request.ids[: row + 1].tolist())
+                    tasks[member].known[beginning] = scores.statistics["log_probs"][place]
+        return [log_probs[number] for number in range(len(tasks))]
 
     # --- going on ---
 
-    def _open_round(self, searches: Sequence[NextWordSearch], max_open: int) -> None:
+    def _open_round(self, tasks: Sequence[SearchTask], max_open: int) -> None:
         """Open the heaviest beginnings of each search."""
         asked: list[tuple[NextWordSearch, Beginning]] = []
-        for search in searches:
-            taken = search.take(min(OPENED_TOGETHER, max_open - search.opened))
-            asked += [(search, beginning) for beginning in taken]
+        for task in tasks:
+            asked += [(task.search, beginning) for beginning in self._take(task, max_open)]
+        self._pieces.encode([search.piece_of(beginning) for search, beginning in asked])  # faster than one by one
+        for search, beginning in asked:
+            search.note_own(beginning)
         for number, log_probs in self.distributions(asked):
             search, beginning = asked[number]
             search.open(beginning, log_probs)
+
+    def _take(self, task: SearchTask, max_open: int) -> list[Beginning]:
+        """Return the heaviest beginnings, about which the model is to be asked; open those after which all is known."""
+        search = task.search
+        asked: list[Beginning] = []
+        while True:
+            taken = search.take(min(OPENED_TOGETHER, max_open - search.opened) - len(asked))
+            is_known = [beginning.ids in task.known for beginning in taken]
+            for beginning, known in zip(taken, is_known, strict=True):
+                if known:
+                    search.open(beginning, task.known[beginning.ids])
+                else:
+                    asked.append(beginning)
+            if not any(is_known):
+                task.known.clear()  # the context's own beginnings come first
+                return asked
 
     def distributions(self, asked: Sequence[tuple[NextWordSearch, Beginning]]) -> Iterator[tuple[int, Floats]]:
         """Yield the distribution of the next token after each beginning, with its number, in any order."""
@@ -272,11 +318,17 @@ def _fault(search: NextWordSearch, is_exact: bool, mass: float, surprisal_of_las
     return ""
 
 
+def _context_request(ids: Ints, rows: Sequence[Ints]) -> Request:
+    """Return the request for the next token at some rows of a context; the model keeps what it needs to go on."""
+    wanted = np.unique(np.concatenate(rows))
+    return Request(ids, int(wanted[0]), statistics=("log_probs",), statistics_rows=wanted, context_tokens=0)
+
+
 def _next_token_request(search: NextWordSearch, beginning: Beginning) -> Request:
     """Return the request for the next token after a beginning; it goes on from what the model kept of the context."""
     ids = beginning.ids
     row = len(ids) - 1
-    shared = _shared_length(ids, search.own_ids)
+    shared = common_prefix_length(ids, search.own_ids)
     return Request(
         np.array(ids, dtype=np.int64),
         row,
@@ -285,11 +337,3 @@ def _next_token_request(search: NextWordSearch, beginning: Beginning) -> Request
         context_tokens=min(shared, row),
         is_extended_later=True,
     )
-
-
-def _shared_length(ids: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids two sequences have in common at their beginnings."""
-    for place, (one, two) in enumerate(zip(ids, other, strict=False)):
-        if one != two:
-            return place
-    return min(len(ids), len(other))

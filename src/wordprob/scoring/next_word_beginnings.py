@@ -6,6 +6,7 @@ opening it, means to ask the model for the next token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -58,7 +59,8 @@ class Children:
     threshold: float
     taken: int = 0
     _rest: Floats = field(init=False, repr=False)
-    _deep_rest: Floats | None = field(default=None, init=False, repr=False)
+    _deep: Ints | None = field(default=None, init=False, repr=False)
+    _data: list[bytes] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._rest = _sums_from(self.masses)
@@ -77,9 +79,15 @@ class Children:
         """The mass of all that are left, the lightest included."""
         return self.rest_from(self.taken) + self.below
 
+    def data(self, start: int, stop: int, token_bytes: Sequence[bytes], n_left_out: int) -> list[bytes]:
+        """Return the bytes of the children at some places, without so many at their beginnings."""
+        own = self.parent.data[n_left_out:]
+        self._data += [own + token_bytes[token] for token in self.tokens[len(self._data) : stop].tolist()]
+        return self._data[start:stop]
+
     def count_from(self, mass: float) -> int:
         """Return how many children have at least a mass, whether they are taken or not."""
-        return int(np.count_nonzero(self.masses >= mass))
+        return len(self.masses) - int(self.masses[::-1].searchsorted(mass))
 
     def rest_from(self, place: int) -> float:
         """Return the mass of the children from a place on, without the lightest."""
@@ -87,14 +95,14 @@ class Children:
 
     def deep_from(self, place: int, is_deep: Bools) -> float:
         """Return the mass of those of the children from a place on whose tokens are deep, without the lightest."""
-        if self._deep_rest is None:
-            self._deep_rest = _sums_from(np.where(is_deep[self.tokens], self.masses, 0.0))
-        return float(self._deep_rest[place])
+        if self._deep is None:
+            self._deep = np.flatnonzero(is_deep[self.tokens])
+        return float(self.masses[self._deep[self._deep >= place]].sum()) if len(self._deep) else 0.0
 
     @cached_property
     def place_of_token(self) -> dict[int, int]:
         """Where each token stands."""
-        return {token: place for place, token in enumerate(self.tokens.tolist())}
+        return dict(zip(self.tokens.tolist(), range(len(self.tokens)), strict=True))
 
     def mass_left(self, token: int) -> float:
         """Return the mass of the child with this token, if it is left and not one of the lightest."""
@@ -164,14 +172,24 @@ class NextTokenMasses(NamedTuple):
     may_end: bool = False
 
 
-def heaviest_chain(bounds: list[tuple[bytes, float]]) -> float:
-    """Return the largest sum of bounds whose bytes each begin with those of the one before."""
-    chain: list[tuple[bytes, float]] = []
+def heaviest_chain(all_data: Sequence[bytes], bounds: Sequence[float]) -> tuple[float, list[bytes]]:
+    """Return the largest sum of bounds whose bytes each begin with those of the one before, and these different bytes.
+
+    >>> heaviest_chain([b"a", b"b", b"ab", b"ac"], [0.2, 0.4, 0.1, 0.3])
+    (0.5, [b'a', b'ac'])
+    """
     heaviest = 0.0
-    for data, bound in sorted(bounds):
-        while chain and not data.startswith(chain[-1][0]):
+    heaviest_data: list[bytes] = []
+    chain: list[bytes] = []
+    totals = [0.0]
+    for place in sorted(range(len(bounds)), key=all_data.__getitem__):
+        data = all_data[place]
+        while chain and not data.startswith(chain[-1]):
             chain.pop()
-        total = bound + (chain[-1][1] if chain else 0.0)
-        chain.append((data, total))
-        heaviest = max(heaviest, total)
-    return heaviest
+            totals.pop()
+        chain.append(data)
+        totals.append(totals[-1] + bounds[place])
+        if totals[-1] > heaviest:
+            heaviest = totals[-1]
+            heaviest_data = chain.copy()
+    return heaviest, list(dict.fromkeys(heaviest_data))

@@ -16,11 +16,11 @@ from functools import cached_property
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens
+from wordprob.core.arrays import Floats, Ints
+from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.context_reader import ContextReader
+from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
 from wordprob.scoring.cut_off_characters import SMALLEST_SHARE as SMALLEST_CUT_OFF_SHARE
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
@@ -58,6 +58,8 @@ class NextWordSearch(ContextReader):
         The text so far, without white space at its end.
     count_all_spellings
         Whether a word's probability is that of all its spellings, or of the tokenizer's own only.
+    pieces
+        As for :class:`ContextReader`.
 
     Attributes
     ----------
@@ -81,8 +83,9 @@ class NextWordSearch(ContextReader):
         definition: WordDefinition,
         context: str,
         count_all_spellings: bool = False,
+        pieces: TokenizedPieces | None = None,
     ) -> None:
-        super().__init__(tokens, tokenizer, definition, context)
+        super().__init__(tokens, tokenizer, definition, context, pieces)
         self.count_all_spellings = count_all_spellings
         self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0
@@ -93,6 +96,7 @@ class NextWordSearch(ContextReader):
         self._heap: list[tuple[float, int, Children]] = []
         self._is_started = False
         self._heaviest_missing: float | None = None
+        self._heaviest_chain: list[bytes] = []
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -118,7 +122,6 @@ class NextWordSearch(ContextReader):
                 self._record(child.ids, seen.text, seen.word_end, child.mass)
             elif seen.is_no_text:
                 self.other_spellings += child.mass
-        self.note_own(chosen)
         return chosen
 
     def child(self, children: Children, place: int) -> Beginning:
@@ -151,21 +154,20 @@ class NextWordSearch(ContextReader):
         if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
             fitting = self._fitting_tokens(beginning)
             return NextTokenMasses(fitting, float(probabilities[fitting].sum(dtype=np.float64)))
-        decided = [self._decide(text, character) for character in self.tokens.examples]
+        decided = self._decide(text)
         decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
-        by_kind = self.tokens.sums_by_kind(probabilities)
-        closing_kinds = [kind for kind, what in enumerate(decided) if what == _CLOSED and by_kind[kind] > 0]
+        by_kind = ProbabilitiesByKind(self.tokens, probabilities)
+        sums = by_kind.sums.tolist()
+        closing = [kind for kind, what in enumerate(decided) if what == _CLOSED and sums[kind] > 0.0]
+        going_on = [kind for kind, what in enumerate(decided) if what == _READ_ON]
         closing_text = ""
-        if closing_kinds:
-            candidates = np.concatenate([self.tokens.tokens_of_kind[kind] for kind in closing_kinds])
-            heaviest = int(candidates[probabilities[candidates].argmax()])
-            closing_text = self.vocabulary.token_bytes[heaviest].decode("utf-8", "ignore")
-        goes_on = np.array([what == _READ_ON for what in decided])
+        if closing:
+            closing_text = self.vocabulary.token_bytes[by_kind.most_probable(closing)].decode("utf-8", "ignore")
         no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
         return NextTokenMasses(
-            self._heavy(0.0 if with_lightest else self._threshold / beginning.mass, probabilities, goes_on),
-            float(by_kind[goes_on].sum()),
-            beginning.mass * float(by_kind[closing_kinds].sum()),
+            by_kind.possible(going_on, 0.0 if with_lightest else self._threshold / beginning.mass),
+            math.fsum(sums[kind] for kind in going_on),
+            beginning.mass * math.fsum(sums[kind] for kind in closing),
             closing_text,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
             beginning.mass * no_text,
@@ -176,12 +178,6 @@ class NextWordSearch(ContextReader):
     def _threshold(self) -> float:
         """The least mass of a beginning that is kept."""
         return SMALLEST_SHARE * self.event_mass
-
-    def _heavy(self, least: float, probabilities: Floats, goes_on: Bools) -> Ints:
-        """Return the tokens of some kinds that have at least a probability."""
-        heavy = np.flatnonzero(probabilities >= least) if least < 1.0 else np.zeros(0, dtype=np.int64)
-        chosen: Ints = heavy[goes_on[self.tokens.kinds[heavy]]]
-        return chosen[probabilities[chosen] > 0.0]
 
     def _fitting_tokens(self, beginning: Beginning) -> Ints:
         """Return the tokens that keep the context after a beginning that does not hold all of it.
@@ -210,7 +206,7 @@ class NextWordSearch(ContextReader):
         """Keep the beginnings that are longer by one token; the lightest are only counted."""
         threshold = self._threshold
         masses = beginning.mass * probabilities[next_tokens.going_on].astype(np.float64)
-        heavy = np.flatnonzero((masses > 0.0) & (masses >= threshold))
+        heavy = np.flatnonzero(masses >= threshold)
         heavy = heavy[np.argsort(-masses[heavy], kind="stable")]
         below = beginning.mass * next_tokens.probability_going_on - float(masses[heavy].sum())
         if below < ROUNDING_ERROR * beginning.mass:
@@ -259,26 +255,46 @@ class NextWordSearch(ContextReader):
         one word only if the text of one begins with the text of the other.
         """
         if self._heaviest_missing is None:
-            self._heaviest_missing = min(heaviest_chain(self._bounds()), self.unopened) / self.event_mass
+            heaviest, self._heaviest_chain = heaviest_chain(*self._bounds())
+            self._heaviest_missing = min(heaviest, self.unopened) / self.event_mass
         return self._heaviest_missing
 
-    @cached_property
-    def _n_root_bytes(self) -> int:
-        """How many bytes the tokens write with which the search sets out."""
-        return sum(len(self.vocabulary.token_bytes[token]) for token in self.root)
+    def may_miss(self, mass: float) -> bool:
+        """Return True if a word with more than this mass may not have been found yet."""
+        if self.heaviest_left > mass:
+            return True
+        if self._heaviest_missing is None:
+            # What was the heaviest chain when they were last compared is often too heavy still, and soon added up.
+            known = math.fsum(map(self._bound_at, self._heaviest_chain))
+            if min(known, self.unopened) > mass:
+                return True
+        return self.heaviest_missing * self.event_mass > mass
 
-    def _bounds(self) -> list[tuple[bytes, float]]:
-        """Return the bytes of what was not looked into, with its mass: the heaviest ones, and bounds for the others."""
-        bounds = []
+    def _bounds(self) -> tuple[list[bytes], list[float]]:
+        """Return the bytes of what was not looked into, and its mass: the heaviest ones, and bounds for the others."""
+        all_data: list[bytes] = []
+        bounds: list[float] = []
         cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
         for children in self.all_children():
-            data = children.parent.data[self._n_root_bytes :]
             stop = max(children.taken, children.count_from(cutoff))
-            chosen = slice(children.taken, stop)
-            for token, mass in zip(children.tokens[chosen].tolist(), children.masses[chosen].tolist(), strict=True):
-                bounds.append((data + self.vocabulary.token_bytes[token], mass))
-            bounds.append((data, self._lighter(children, stop)))
-        return bounds
+            all_data += children.data(children.taken, stop, self.vocabulary.token_bytes, self._n_root_bytes)
+            bounds += children.masses[children.taken : stop].tolist()
+            all_data.append(children.parent.data[self._n_root_bytes :])
+            bounds.append(self._lighter(children, stop))
+        return all_data, bounds
+
+    def _bound_at(self, data: bytes) -> float:
+        """Return the sum of the bounds that have these bytes."""
+        cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
+        data = self._given[: self._n_root_bytes] + data
+        total = 0.0
+        for children in self._children_of.get(data, ()):
+            total += self._lighter(children, max(children.taken, children.count_from(cutoff)))
+        for size in range(self._n_root_bytes, len(data)):
+            for children in self._children_of.get(data[:size], ()):
+                masses = map(children.mass_left, self.tokens.written_as(data[size:]))
+                total += math.fsum(mass for mass in masses if mass >= cutoff)
+        return total
 
     def _lighter(self, children: Children, place: int) -> float:
         """Return the most that the children from a place on have together that begin one word."""
@@ -345,8 +361,9 @@ class NextWordSearch(ContextReader):
         If it is small, the characters count by what they usually become.
         """
         text = str(self._text(children.parent.data))
-        examples = [each for each in self.tokens.examples if self._decide(text, each) == _CLOSED]
-        ambiguous, usual = self.tokens.cut_off_tokens(frozenset(self.definition.label(each) for each in examples))
+        decided = zip(self.tokens.examples, self._decide(text), strict=True)
+        ending = frozenset(self.definition.label(each) for each, what in decided if what == _CLOSED)
+        ambiguous, usual = self.tokens.cut_off_tokens(ending)
         may_end = float(children.masses[ambiguous[children.tokens]].sum())
         if may_end > SMALLEST_CUT_OFF_SHARE * known:
             return may_end
@@ -366,16 +383,17 @@ class NextWordSearch(ContextReader):
             return Sighting(text, following[1])
         return Sighting(text, must_be_opened=True)
 
-    def _decide(self, text: str, character: str) -> int:
-        """Tell what the next character makes of a text that holds all of the context."""
+    def _decide(self, text: str) -> list[int]:
+        """Tell what the next character makes of a text that holds all of the context, for each kind of character."""
         place = len(self.context)
+        examples = self.tokens.examples
+        if not place and not text:
+            return [_CONTRADICTS if character.isspace() else _READ_ON for character in examples]
         if len(text) == place:
-            kept = any(end == place for _, end in self._words(text + character)) if place else not character.isspace()
-            return _READ_ON if kept else _CONTRADICTS
-        following = self._next_word(text)
-        if following is None or following[1] < len(text):
-            return _READ_ON
-        return _CLOSED if any(end == len(text) for _, end in self._words(text + character)) else _READ_ON
+            return [_READ_ON if self._has_word_end(text + each, place) else _CONTRADICTS for each in examples]
+        if self.next_word_end(text) < len(text):
+            return [_READ_ON] * len(examples)
+        return [_CLOSED if self._has_word_end(text + each, len(text)) else _READ_ON for each in examples]
 
     def _record(self, ids: tuple[int, ...], text: str, end: int, mass: float) -> None:
         """Count mass for the next word, which ends at a place, or as a spelling that does not count."""

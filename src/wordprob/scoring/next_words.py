@@ -217,7 +217,7 @@ class _Wanted:
         if count is None:
             return False
         least = masses[count - 1] if count else math.inf
-        if least < search.heaviest_left or least < search.heaviest_missing * search.event_mass:
+        if search.may_miss(least):
             return False
         if not search.count_all_spellings:
             return True
