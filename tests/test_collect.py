@@ -66,7 +66,7 @@ def test_masses_at_boundaries_are_those_of_the_answer_about_their_row(tokenizer_
     rows = {}
     for answers in all_answers:
         collected.add(prepared, answers)
-        for window, scores in zip(answers.windows.tolist(), answers.scores, strict=True):
+        for window, scores in answers.scores:
             rows |= {int(asked.first_rows[window]) + n: mass for n, mass in enumerate(scores.mass)}
     expected = [rows[row] for row in prepared.alignment.boundary_rows.tolist()]
     np.testing.assert_array_equal(collected.boundary_masses[boundaries], expected)

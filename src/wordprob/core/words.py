@@ -136,6 +136,8 @@ class CharacterClassDefinition:
     name: str
     local = False
     ends_by_rule = True
+    looks_back: int = LEFT_CONTEXT_CHARACTERS
+    """How many characters before a word may decide where it ends; set it to fewer if they suffice."""
 
     def bind(self) -> WordDefinition:
         """Return the definition itself: its labels do not depend on the vocabulary."""
@@ -211,6 +213,7 @@ class Whitespace(CharacterClassDefinition):
 
     name = "whitespace"
     local = True
+    looks_back = 0
 
     def ends_word(self, left: str, word: str, following: Label) -> bool:
         """Return True for white space and the end of the text."""

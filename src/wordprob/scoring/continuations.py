@@ -8,6 +8,7 @@ from functools import cached_property
 from operator import sub
 
 from wordprob.core.text import Document
+from wordprob.core.words import LEFT_CONTEXT_CHARACTERS
 from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
@@ -46,7 +47,8 @@ class Continuations:
         heads = [NO_HEAD] * len(documents)
         if choice.given is None and choice.definition.local:
             texts = [document.text for document in self.whole]
-            heads = heads_of(texts, self.contexts, tokenizer, settings.max_text_tokens)
+            looks_back = getattr(choice.definition, "looks_back", LEFT_CONTEXT_CHARACTERS)
+            heads = heads_of(texts, self.contexts, tokenizer, settings.max_text_tokens, looks_back)
             stops = [head.stop for head in heads]
             documents = [
                 Document(document.id, document.text[stop:]) for document, stop in zip(self.whole, stops, strict=True)

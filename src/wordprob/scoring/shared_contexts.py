@@ -20,10 +20,10 @@ from wordprob.core.vocabulary import TokenizedTexts, Tokens
 from wordprob.core.words import LEFT_CONTEXT_CHARACTERS
 from wordprob.models.protocol import Tokenizer
 
-REST_CHARACTERS = LEFT_CONTEXT_CHARACTERS + 32
-"""Characters after the head of a context, at least: the last word, and what definitions look at before it. Spellings
+LAST_WORD_CHARACTERS = 32
+"""Characters after the head of a context, at least, besides those that definitions look at: the last word. Spellings
 need no more, as no token reaches over the cut."""
-MIN_CONTEXT_CHARACTERS = 4 * REST_CHARACTERS
+MIN_CONTEXT_CHARACTERS = 384
 """Shorter contexts stay part of their texts."""
 MAX_LAST_CHARACTERS = 64
 """Characters before a place in a context among which the last cut before it is looked for."""
@@ -52,7 +52,11 @@ NO_CUT: Cut = (0, 0)
 
 
 def heads_of(
-    texts: Sequence[str], contexts: Sequence[str], tokenizer: Tokenizer, max_text_tokens: int | None
+    texts: Sequence[str],
+    contexts: Sequence[str],
+    tokenizer: Tokenizer,
+    max_text_tokens: int | None,
+    looks_back: int = LEFT_CONTEXT_CHARACTERS,
 ) -> list[Head]:
     """Return the head of each text's context; an empty one where the context is short, or is not that of other texts.
 
@@ -64,9 +68,12 @@ def heads_of(
         The model's tokenizer.
     max_text_tokens
         How many tokens of a text fit into the model's context. A text that may have more keeps its head.
+    looks_back
+        How many characters before a word its definition looks at.
     """
     heads = {
-        context: _head(context, tokenizer) if count > 1 else NO_HEAD for context, count in Counter(contexts).items()
+        context: _head(context, tokenizer, looks_back) if count > 1 else NO_HEAD
+        for context, count in Counter(contexts).items()
     }
     found = [heads[context] for context in contexts]
     if max_text_tokens is None:
@@ -90,10 +97,10 @@ def _most_tokens(text: str, begin: int) -> float:
     return len(text.encode("utf-8", "surrogatepass")) + 1
 
 
-def _head(context: str, tokenizer: Tokenizer) -> Head:
+def _head(context: str, tokenizer: Tokenizer, looks_back: int) -> Head:
     if len(context) < MIN_CONTEXT_CHARACTERS:
         return NO_HEAD
-    cut = _last_cut(context, len(context) - REST_CHARACTERS, tokenizer)
+    cut = _last_cut(context, len(context) - looks_back - LAST_WORD_CHARACTERS, tokenizer)
     return NO_HEAD if cut is None else Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
 
 
