@@ -36,7 +36,8 @@ from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import choose_words_of_continuations
 
 HAS_TABLES = all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow"))
-ROUNDS = 10
+ROUNDS = 30
+"""Everything is timed in turns: the speed of a machine changes from one second to the next."""
 
 
 def model_of(shape, tokenizer, device):
@@ -70,34 +71,29 @@ def values_of(scorer, context, candidates):
 
 
 def seconds(function, device):
-    """Return the least time of several calls."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        begin = time.perf_counter()
-        function()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - begin)
-    return best
+    """Return the time of a call."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    function()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
 
 
 def limits(model, context, candidates):
-    """Return the seconds of the context's own pass, and of one batch of all tokens of the candidates."""
+    """Return what runs the context's own pass, and one batch of all tokens of the candidates."""
     tokenizer, device = model.tokenizer, model.forward.device
     ids = torch.tensor([tokenizer.encode([context])[0].ids.tolist()], device=device)
     of_candidates = np.concatenate([tokens.ids for tokens in tokenizer.encode([f" {word}" for word in candidates])])
     candidate_ids = torch.tensor(of_candidates[None], device=device)
 
     def run(row):
-        hidden = model.network.base_model(input_ids=row)[0]
-        return hidden[0] @ model.head_weight.T
+        with model.forward.ready():
+            hidden = model.network.base_model(input_ids=row)[0]
+            return hidden[0] @ model.head_weight.T
 
-    with model.forward.ready():
-        for row in (ids, candidate_ids):
-            run(row)
-        return tuple(seconds(lambda row=row: run(row), device.type) for row in (ids, candidate_ids))
+    return (lambda: run(ids)), (lambda: run(candidate_ids))
 
 
 def main():
@@ -115,9 +111,11 @@ def main():
     scorer = Scorer(model)
     text = Path(options.texts).read_text(encoding="utf-8")
     context, candidates = stimuli(tokenizer, text, options.tokens, options.candidates)
-    values_of(scorer, context, candidates)
-    ours = seconds(lambda: values_of(scorer, context, candidates), options.device)
-    of_context, of_candidates = limits(model, context, candidates)
+    functions = (lambda: values_of(scorer, context, candidates), *limits(model, context, candidates))
+    for function in functions:
+        function()
+    rounds = np.array([[seconds(function, options.device) for function in functions] for _ in range(ROUNDS)])
+    ours, of_context, of_candidates = rounds.min(axis=0)
     row = {
         "shape": options.shape,
         "context_tokens": len(tokenizer.encode([context])[0].ids),
@@ -126,6 +124,7 @@ def main():
         "context_ms": round(1000 * of_context, 1),
         "candidates_ms": round(1000 * of_candidates, 1),
         "ratio_to_limit": round(ours / (of_context + of_candidates), 2),
+        "median_of_ratios": round(float(np.median(rounds[:, 0] / rounds[:, 1:].sum(axis=1))), 2),
         "table": "built" if HAS_TABLES else "not built: no pandas",
         "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
         **record.surroundings(),
