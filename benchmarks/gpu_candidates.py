@@ -89,9 +89,8 @@ def limits(model, context, candidates):
     candidate_ids = torch.tensor(of_candidates[None], device=device)
 
     def run(row):
-        with model.forward.ready():
-            hidden = model.network.base_model(input_ids=row)[0]
-            return hidden[0] @ model.head_weight.T
+        hidden = model.network.base_model(input_ids=row)[0]
+        return hidden[0] @ model.head_weight.T
 
     return (lambda: run(ids)), (lambda: run(candidate_ids))
 
@@ -112,9 +111,10 @@ def main():
     text = Path(options.texts).read_text(encoding="utf-8")
     context, candidates = stimuli(tokenizer, text, options.tokens, options.candidates)
     functions = (lambda: values_of(scorer, context, candidates), *limits(model, context, candidates))
-    for function in functions:
-        function()
-    rounds = np.array([[seconds(function, options.device) for function in functions] for _ in range(ROUNDS)])
+    with model.forward.ready():
+        for function in functions:
+            function()
+        rounds = np.array([[seconds(function, options.device) for function in functions] for _ in range(ROUNDS)])
     ours, of_context, of_candidates = rounds.min(axis=0)
     row = {
         "shape": options.shape,

@@ -20,11 +20,13 @@ import record
 
 from wordprob.core.arrays import cumulative_offsets
 from wordprob.core.characters import is_cut_off
+from wordprob.models.batching import pack
 from wordprob.models.registry import open_tokenizer
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches
 from wordprob.scoring.scorer import Scorer
 
 LOG_MASS_OF_CUT_OFF_CHARACTERS = -30.0
+BATCH_ROWS = 1 << 15
 
 
 class ConstantModel:
@@ -40,28 +42,40 @@ class ConstantModel:
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocabulary.size
+        self._known = None
         self.cuts_off = [ends_within_character(piece) for piece in tokenizer.vocabulary.token_bytes]
 
     def score(self, requests, atoms):
-        """Answer in arrays, as models do that run many texts at a time."""
-        requests = RequestArrays.of(requests)
-        offsets = cumulative_offsets(requests.row_counts)
-        mass = np.full((offsets[-1], len(atoms.labels)), -np.log(len(atoms.labels)), dtype=np.float32)
-        mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
+        """Answer in arrays, some rows at a time, as models do that run many texts together."""
+        return ScoreBatches(self._batches(RequestArrays.of(requests), atoms))
+
+    def _batches(self, requests, atoms):
+        mass, target = self._constants(atoms)
         cuts_off = np.array([len(ids) == 1 and self.cuts_off[ids[0]] for ids in requests.id_lists], dtype=bool)
         gathered = np.where(cuts_off, LOG_MASS_OF_CUT_OFF_CHARACTERS, -9.0)
-        answers = ScoreArrays(
-            numbers=np.arange(len(requests)),
-            offsets=offsets,
-            target=np.full(offsets[-1] - len(requests), -3.0),
-            mass=mass,
-            gathered=gathered[requests.gather_lists],
-            gather_offsets=requests.gather_offsets,
-            statistics={},
-            statistics_offsets=requests.statistics_offsets,
-            statistics_names=requests.statistics,
-        )
-        return ScoreBatches([answers])
+        for numbers in pack(requests.row_counts.tolist(), BATCH_ROWS):
+            part = slice(numbers[0], numbers[-1] + 1)
+            offsets = cumulative_offsets(requests.row_counts[part])
+            gather = requests.gather_offsets[part.start : part.stop + 1]
+            yield ScoreArrays(
+                numbers=np.arange(part.start, part.stop),
+                offsets=offsets,
+                target=target[: offsets[-1] - len(numbers)],
+                mass=mass[: offsets[-1]],
+                gathered=gathered[requests.gather_lists[gather[0] : gather[-1]]],
+                gather_offsets=gather - gather[0],
+                statistics={},
+                statistics_offsets=np.zeros(len(numbers) + 1, dtype=np.int64),
+                statistics_names=requests.statistics[part],
+            )
+
+    def _constants(self, atoms):
+        """Return the masses and the targets of a batch, which are made once."""
+        if self._known is None or self._known[0] is not atoms:
+            mass = np.full((BATCH_ROWS + self.max_tokens, len(atoms.labels)), -np.log(len(atoms.labels)), np.float32)
+            mass[:, [label in atoms.possible for label in atoms.labels]] = LOG_MASS_OF_CUT_OFF_CHARACTERS
+            self._known = atoms, mass, np.full(len(mass), -3.0)
+        return self._known[1:]
 
     def open(self, requests, atoms, states=None):
         return self.score(requests, atoms)

@@ -21,8 +21,6 @@ from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batche
 
 REQUESTS_AT_ONCE = 8192
 """Requests in a call, at most."""
-ROWS_AT_ONCE = 1 << 14
-"""Rows of answers that are put together at a time."""
 
 Step = Generator[RequestArrays, ScoreArrays, None]
 """Yields requests, and is sent the answers in their order."""
@@ -51,8 +49,8 @@ def _answers(
     requests = RequestArrays.join(asked)
     parts = []
     for low in range(0, len(requests), REQUESTS_AT_ONCE):
-        some = model.open(requests[low : low + REQUESTS_AT_ONCE], atoms, states)
-        found = ScoreArrays.join(list(in_batches(some, ROWS_AT_ONCE)))
+        some = requests[low : low + REQUESTS_AT_ONCE]
+        (found,) = in_batches(model.open(some, atoms, states), n_rows=int(some.row_counts.sum()))
         parts.append(found.choose(np.argsort(found.numbers)))
     answers = ScoreArrays.join(parts) if parts else ScoreArrays.none(len(atoms.labels))
     if len(asked) == 1:

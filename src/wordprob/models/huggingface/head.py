@@ -125,14 +125,13 @@ class Head:
         """Return what :meth:`launch` needs where all logits are wanted, which are then computed once."""
         import torch
 
-        parts = []
+        log_probs = torch.empty((len(states), self.vocab_size), device=states.device)
         normalisers = []
         step = max(1, reference.MAX_LOGITS // self.vocab_size)
         for low in range(0, len(states), step):
             logits = self.logits(states[low : low + step])
             normalisers.append(logits.logsumexp(dim=1))
-            parts.append(logits - normalisers[-1][:, None])
-        log_probs = torch.cat(parts)
+            torch.sub(logits, normalisers[-1][:, None], out=log_probs[low : low + step])
         target = log_probs.gather(1, self._forward.to_device(next_ids)[:, None])[:, 0]
         mass = torch.zeros((len(states), 1), device=states.device)  # all tokens are one atom
         return {"target": target, "mass": mass, "normaliser": torch.cat(normalisers), "log_probs": log_probs}

@@ -52,6 +52,8 @@ MAX_ROUND_BYTES = 1 << 30
 """Key/value states of the contexts that are worked on at a time, about."""
 BATCHES_IN_ROUND = 4
 """Batches of contexts that are run before their rests are, at most."""
+KEPT_BATCHES_BEFORE_ROWS = 8
+"""As many tokens as in so many batches may be kept for the rows of one batch of rests."""
 MAX_MASK_NUMBERS = 1 << 25
 """Numbers in the attention mask of a batch in which contexts and rests are run together, at most."""
 NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
@@ -202,7 +204,7 @@ class PrefixCache:
     ) -> Iterator[tuple[Ints, torch.Tensor]]:
         """Yield requests by index, with the states of the rows that they ask for, one request after another."""
         kept = KeptSequences() if states is None else self.kept_in(states)
-        for places in pack([len(context.ids) for context in shared], self._round_tokens()):
+        for places in pack([len(context.ids) for context in shared], self._most_tokens(BATCHES_IN_ROUND)):
             contexts = [shared[place] for place in places]
             contexts = [each if kept.find(each.ids) is not None else extended(each, requests) for each in contexts]
             rests = self._rests(contexts, requests, kept)
@@ -241,8 +243,9 @@ class PrefixCache:
             for slots in slots_of_contexts:
                 kept.states.release(slots)
 
-    def _round_tokens(self) -> int:
-        most = BATCHES_IN_ROUND * self._forward.budget.tokens
+    def _most_tokens(self, n_batches: int) -> int:
+        """Return how many tokens so many batches have, as far as there is memory for their states."""
+        most = n_batches * self._forward.budget.tokens
         return min(most, max(1, MAX_ROUND_BYTES // max(1, self._token_bytes)))
 
     # --- contexts ---
@@ -447,7 +450,7 @@ class PrefixCache:
         Rows with similarly many kept tokens go together: a batch has copies of these states, padded to the longest.
         """
         by_kept = sorted(range(len(rows)), key=lambda place: -rows[place].n_kept)
-        max_kept_tokens = self._round_tokens()
+        max_kept_tokens = self._most_tokens(KEPT_BATCHES_BEFORE_ROWS)
         batches: list[list[int]] = []
         row_tokens = 0
         kept_tokens = 0
