@@ -57,6 +57,28 @@ def test_the_context_is_run_once(load_shared, monkeypatch):
     assert np.allclose(at_once["surprisal"], in_chunks["surprisal"], atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["fiction-bow", "stories15M"])
+def test_other_spellings_of_candidates_go_on_from_the_context(load_shared, name, monkeypatch):
+    """Also those that leave a candidate after its first token, and characters that are cut off there."""
+    scorer = load_shared(name)
+    candidates = [
+        f"{word}{mark}" for word in ("word", "said", "marker", "été") for mark in ("", ".", '."', "'s", "...", "?!")
+    ]
+    cache, open_ = scorer.model.prefix_cache, scorer.model.open
+    asked = []
+    monkeypatch.setattr(
+        scorer.model, "open", lambda requests, *rest: asked.append(len(requests)) or open_(requests, *rest)
+    )
+    before = cache.contexts_run
+    found = scorer.score_continuations(CONTEXT * 3, candidates, "punctuation", unit="nats").to_pandas()
+    assert cache.contexts_run == before + 1
+    assert sum(asked) > len(candidates)
+    monkeypatch.undo()
+    whole = scorer.score([f"{CONTEXT * 3} {each}" for each in candidates], "punctuation", unit="nats").to_pandas()
+    whole = whole[whole["start"] > len(CONTEXT * 3)]
+    assert np.allclose(found["surprisal"], whole["surprisal"], atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow"])
 def test_words_of_continuations_may_be_given(load_shared, name):
     scorer = load_shared(name)

@@ -37,11 +37,7 @@ def ask_beyond_texts(
     reader = CutOffReader(atoms, cut_off_tokens)
     following = follow_tails(prepared, atoms, collected, reader)
     reading = reader.read_boundaries(prepared, collected)
-    if prepared.chunk.shares_context:
-        ask_together([ask_questions([following])], model, atoms)  # only what the texts have in common is kept
-        ask_together([ask_questions([reading])], model, atoms, states)
-    else:
-        ask_together([ask_questions([following, reading])], model, atoms, states)
+    ask_together([ask_questions([following, reading])], model, atoms, states)
 
 
 def follow_tails(
@@ -78,10 +74,11 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
     lists = {key: [np.array(tail.last_ids)] if tail.last_ids else [] for key, tail in distinct.items()}
     questions = []
     sequences = ids_before(prepared, texts, rows, lows, endings)
+    n_kept = np.where(lows == 0, prepared.n_kept_ids[texts], np.iinfo(np.int64).max).tolist()
     for number, tail in enumerate(tails):
         seen = sequences.ids_of(number)
         n_prefix = len(seen) - len(tail.ids)
-        questions.append(Question(seen, n_prefix, n_prefix, lists[id(tail)]))
+        questions.append(Question(seen, n_prefix, min(n_prefix, n_kept[number]), lists[id(tail)]))
     return questions
 
 

@@ -54,7 +54,7 @@ class Reading:
     known
         The mass that is known to end the word where the reading began.
     n_text
-        How many of the ids belong to the text: a model may have kept the states of these.
+        How many of the ids are a context: a model may have kept the states of these.
     log_masses
         Where a reading begins: the log-mass of every atom there, if that is known.
     began
@@ -105,9 +105,8 @@ class CutOffReader:
             ending = prepared.sets.labels(int(prepared.boundary_sets[boundary])) or frozenset()
             batch_row = int(prepared.alignment.boundary_rows[boundary])
             text, row = prepared.text_and_row(boundary, batch_row)
-            window = window_of(prepared, text, row)
-            ids = prefix_ids(prepared, text, window, row, room=LONGEST_CHARACTER_BYTES)
-            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), len(ids), log_masses))
+            ids, n_kept = _ids_and_kept(prepared, text, row, room=LONGEST_CHARACTER_BYTES)
+            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), n_kept, log_masses))
         at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
         collected.read_on[boundaries] = yield from self._read_on_once(readings, at_start)
 
@@ -152,9 +151,9 @@ class CutOffReader:
         tail = prepared.branches.tails[branch]
         text, row = prepared.text_and_row(prepared.branches.boundaries[branch], prepared.branches.rows[branch])
         room = len(tail.ids) + LONGEST_CHARACTER_BYTES
-        prefix = prefix_ids(prepared, text, window_of(prepared, text, row), row, room)
+        prefix, n_kept = _ids_and_kept(prepared, text, row, room)
         masses = None if tail.pending else log_masses
-        return Reading(np.append(prefix, tail.ids), tail.boundary, tail.pending, 1.0, known, len(prefix), masses)
+        return Reading(np.append(prefix, tail.ids), tail.boundary, tail.pending, 1.0, known, n_kept, masses)
 
     def _read_on(self, readings: Sequence[Reading]) -> MassesStep:
         """Return, for each reading, the mass that turns out to end the word."""
@@ -214,3 +213,10 @@ class CutOffReader:
         if self._tokens.usually_ends(reading.pending, token, reading.ending):
             masses[reading.began] += weight
         return []
+
+
+def _ids_and_kept(prepared: PreparedBatch, text: int, row: int, room: int) -> tuple[Ints, int]:
+    """Return what the model sees before a row of a text, and how many of these ids are a context that it keeps."""
+    ids = prefix_ids(prepared, text, window_of(prepared, text, row), row, room)
+    is_whole = len(ids) == len(prepared.start_ids) + int(prepared.head_lengths[text]) + row
+    return ids, min(len(ids), int(prepared.n_kept_ids[text])) if is_whole else len(ids)

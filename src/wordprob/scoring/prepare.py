@@ -197,6 +197,17 @@ class PreparedBatch:
         return in_text
 
     @cached_property
+    def n_kept_ids(self) -> Ints:
+        """``[D]``: how many ids that the model sees first of each text are a context whose states it keeps, at most.
+
+        Where texts share their contexts, it is what comes before the first row that is needed; else it is every text.
+        """
+        if not self.chunk.shares_context:
+            return np.full(self.alignment.n_texts, np.iinfo(np.int64).max)
+        n_before: Ints = len(self.start_ids) + self.head_lengths + self.first_rows_needed - 1
+        return np.maximum(n_before, 0)
+
+    @cached_property
     def is_scored(self) -> Bools:
         """``[W]``: True for words that are not context only and were asked for."""
         in_context = self.alignment.index_in_text < self.n_context_words[self.alignment.text_of_word]

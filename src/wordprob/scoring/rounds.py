@@ -72,7 +72,7 @@ class Question(NamedTuple):
     first
         The first row that is wanted.
     n_context
-        How many of the ids belong to the text: a model may have kept the states of these.
+        How many of the ids are a context: a model may have kept the states of these.
     id_lists
         Lists of ids whose log-mass is wanted after all the ids.
     """
