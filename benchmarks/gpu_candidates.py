@@ -115,7 +115,7 @@ def main():
         for function in functions:
             function()
         rounds = np.array([[seconds(function, options.device) for function in functions] for _ in range(ROUNDS)])
-    ours, of_context, of_candidates = rounds.min(axis=0)
+    ours, of_context, of_candidates = rounds.min(axis=0).tolist()
     row = {
         "shape": options.shape,
         "context_tokens": len(tokenizer.encode([context])[0].ids),
