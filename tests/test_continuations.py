@@ -8,6 +8,7 @@ import pytest
 import wordprob
 from wordprob.errors import AlignmentError, InputError
 from wordprob.models.exact import FAMILIES, ExactLM
+from wordprob.scoring.shared_contexts import MIN_CONTEXT_CHARACTERS
 
 CONTEXT = "It was in the evening that she"
 WORDS = ["came", "walked", "was", "remembered", 'said, "no."', "went home", "Elizabeth's", "."]
@@ -29,12 +30,16 @@ def test_followers_of_a_context_add_up_to_one(family):
 
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_values_are_those_of_whole_texts(load_shared, name, definition):
+@pytest.mark.parametrize("times", [1, 16])
+def test_values_are_those_of_whole_texts(load_shared, name, definition, times):
+    """Of a long context, most is only ids that the model sees first."""
     scorer = load_shared(name)
-    words = WORDS[:-1]
-    table = scorer.score_continuations(CONTEXT, words, definition, unit="nats")
-    frame, begin = table.to_pandas(), len(CONTEXT) + 1
-    whole = scorer.score([f"{CONTEXT} {w}" for w in words], definition, unit="nats").to_pandas()
+    words = [*WORDS[:-1], "half-way", "—no", '"quoted"', "été", "x" * 50]
+    context = " ".join([CONTEXT] * times)
+    assert (len(context) > MIN_CONTEXT_CHARACTERS) == (times > 1)
+    table = scorer.score_continuations(context, words, definition, unit="nats")
+    frame, begin = table.to_pandas(), len(context) + 1
+    whole = scorer.score([f"{context} {w}" for w in words], definition, unit="nats").to_pandas()
     whole = whole[whole["start"] >= begin].reset_index(drop=True)
     assert frame["word"].tolist() == whole["word"].tolist()
     for column in ("surprisal", "surprisal_naive", "before", "after"):
