@@ -171,9 +171,11 @@ def ids_before(
     """
     alignment, head_lengths = prepared.alignment, prepared.head_lengths
     ending_lengths = np.zeros_like(texts) if endings is None else np.array(list(map(len, endings)), dtype=np.int64)
+    # A window at the beginning of its text shares what comes before the text with those of other texts.
+    shares_head = (head_lengths[texts] > 0) & (lows == 0)
     sources = [
         prepared.start_ids,
-        concat_ints(prepared.chunk.heads or ()),
+        concat_ints(() if shares_head.all() else prepared.chunk.heads or ()),
         alignment.ids,
         np.fromiter(chain.from_iterable(endings or ()), dtype=np.int64),
     ]
@@ -191,8 +193,6 @@ def ids_before(
         rows - lows + skipped,
         ending_lengths,
     ]
-    # A window at the beginning of its text shares the first two with those of other texts.
-    shares_head = (head_lengths[texts] > 0) & (lows == 0)
     shared_lengths = np.where(shares_head, lengths[0] + lengths[1], 0)
     lengths[0][shares_head] = 0
     lengths[1][shares_head] = 0

@@ -206,7 +206,9 @@ class PrefixCache:
         kept = KeptSequences() if states is None else self.kept_in(states)
         for places in pack([len(context.ids) for context in shared], self._most_tokens(BATCHES_IN_ROUND)):
             contexts = [shared[place] for place in places]
-            contexts = [each if kept.find(each.ids) is not None else extended(each, requests) for each in contexts]
+            contexts = [
+                each if kept.find(each.ids) is not None else with_common_tokens(each, requests) for each in contexts
+            ]
             rests = self._rests(contexts, requests, kept)
             try:
                 if self._fit_in_one_pass(contexts, rests, kept):
@@ -549,7 +551,7 @@ def different_contexts(requests: RequestArrays, numbers: Ints) -> list[SharedCon
     return contexts
 
 
-def extended(context: SharedContext, requests: RequestArrays) -> SharedContext:
+def with_common_tokens(context: SharedContext, requests: RequestArrays) -> SharedContext:
     """Return a context with the tokens that come next in all its requests, so that these are run once."""
     members, length = context.members, len(context.ids)
     if len(members) < 2 or (requests.context_tokens[members] != length).any():
