@@ -21,7 +21,7 @@ from wordprob.scoring.prepare import Chunk
 @pytest.fixture(autouse=True)
 def no_reading_on(monkeypatch):
     """Cut-off characters have much mass under a random model; reading them on has tests of its own and takes long."""
-    monkeypatch.setattr("wordprob.scoring.cut_off_characters.SMALLEST_SHARE", 1e9)
+    monkeypatch.setattr("wordprob.scoring.cut_off_characters.LARGEST_ERROR", 1e9)
 
 
 @pytest.fixture

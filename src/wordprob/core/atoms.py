@@ -5,12 +5,9 @@ A model reports the log-mass of every atom. Whatever ends a word is a set of ato
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,18 +28,8 @@ from wordprob.core.characters import (
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
-NOT_IN_USE = ("Cc", "Cn", "Co")
-"""Unicode categories of control characters, and of code points that stand for no character or a private one."""
-
 CACHED_PARTITIONS = 32
 """Partitions kept, whatever the vocabulary and definition: one takes about a megabyte, and seconds to make."""
-
-
-class CutOff(NamedTuple):
-    """The labels that a cut-off character may get, and the one that most characters in use get."""
-
-    labels: frozenset[Label]
-    usual: Label
 
 
 @dataclass(frozen=True)
@@ -54,25 +41,23 @@ class Atoms:
 
     labels: tuple[Label, ...]
     atom_of_token: Ints
-    possible: Mapping[Label, CutOff] = field(default_factory=dict)
+    possible: Mapping[Label, frozenset[Label]] = field(default_factory=dict)
 
     @cached_property
     def all_labels(self) -> tuple[Label, ...]:
         """The labels of whole characters, those that only cut-off ones can become included."""
         whole = {label for label in self.labels if label not in self.possible}
-        return tuple(sorted(whole.union(*(cut_off.labels for cut_off in self.possible.values()))))
+        return tuple(sorted(whole.union(*self.possible.values())))
 
     def with_cut_off(self, ending: frozenset[Label]) -> frozenset[Label]:
-        """Return labels that end a word, and those of cut-off characters that usually become such."""
-        return ending | {label for label, cut_off in self.possible.items() if cut_off.usual in ending}
+        """Return labels that end a word, and those of cut-off characters that do so whatever they become."""
+        return ending | {label for label, possible in self.possible.items() if possible <= ending}
 
     def ambiguous(self, ending: frozenset[Label]) -> frozenset[Label]:
         """Return the labels of cut-off characters of which only some completions end a word."""
         if ending not in self._known_ambiguous:
             self._known_ambiguous[ending] = frozenset(
-                label
-                for label, cut_off in self.possible.items()
-                if cut_off.labels & ending and not cut_off.labels <= ending
+                label for label, possible in self.possible.items() if possible & ending and not possible <= ending
             )
         return self._known_ambiguous[ending]
 
@@ -141,7 +126,7 @@ class TokenLabeller:
         self._definition = definition
         self._label = lru_cache(maxsize=None)(definition.label)
         self._possible = lru_cache(maxsize=None)(self._possible_labels)
-        self.possible: dict[Label, CutOff] = {}
+        self.possible: dict[Label, frozenset[Label]] = {}
         """The labels given to cut-off characters, and what each of them can become."""
 
     def label(self, piece: bytes, after_space: bool = False) -> Label:
@@ -163,12 +148,12 @@ class TokenLabeller:
 
     def _cut_off_label(self, piece: bytes) -> Label:
         """Return the label of what a cut-off character becomes, or one for all the labels that it may get."""
-        cut_off = self._possible(piece)
-        if len(cut_off.labels) == 1:
-            return cut_off.usual
-        kind = f"cut off {piece.hex()}" if self._has_own_atom(piece, cut_off.labels) else "cut off"
-        label = f"{kind}: {', '.join(sorted(cut_off.labels))}; usually {cut_off.usual}"
-        self.possible[label] = cut_off
+        possible = self._possible(piece)
+        if len(possible) == 1:
+            return next(iter(possible))
+        kind = f"cut off {piece.hex()}" if self._has_own_atom(piece, possible) else "cut off"
+        label = f"{kind}: {', '.join(sorted(possible))}"
+        self.possible[label] = possible
         return label
 
     def _has_own_atom(self, piece: bytes, labels: frozenset[Label]) -> bool:
@@ -183,11 +168,5 @@ class TokenLabeller:
         missing_bytes = character_bytes(piece[0]) - len(piece)
         return missing_bytes > 1 and bool(ending) and ending != labels
 
-    def _possible_labels(self, piece: bytes) -> CutOff:
-        labels, in_use = set(), Counter[Label]()
-        for character in completions(piece):
-            label = self._label(character)
-            labels.add(label)
-            in_use[label] += unicodedata.category(character) not in NOT_IN_USE
-        usual = max(in_use, key=lambda label: in_use[label], default=INNER_BYTES)
-        return CutOff(frozenset(labels or {INNER_BYTES}), usual)
+    def _possible_labels(self, piece: bytes) -> frozenset[Label]:
+        return frozenset(self._label(character) for character in completions(piece)) or frozenset({INNER_BYTES})

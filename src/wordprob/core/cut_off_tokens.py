@@ -15,7 +15,7 @@ from wordprob.core.words import WordDefinition
 
 
 class Completions(NamedTuple):
-    """The tokens after which a word has ended, and those after which it may have: the character is still cut off."""
+    """The tokens after which a word has ended for certain, and those after which it may have, or not."""
 
     ending: Ints
     cut_off: tuple[int, ...]
@@ -27,15 +27,18 @@ class Beginnings(NamedTuple):
     Attributes
     ----------
     single
-        Those of one token, as the atom's index and the token.
+        The indices of those of one token.
+    single_tokens
+        Their tokens.
     grouped
-        Those of several.
+        The indices of those of several.
     grouped_tokens
         The tokens of these.
     """
 
-    single: tuple[tuple[int, int], ...]
-    grouped: tuple[int, ...]
+    single: Ints
+    single_tokens: tuple[int, ...]
+    grouped: Ints
     grouped_tokens: tuple[int, ...]
 
 
@@ -76,16 +79,16 @@ class CutOffTokens:
         if ending not in self._beginnings:
             only_tokens = self._atoms.only_tokens
             columns = self._atoms.columns(self._atoms.ambiguous(ending))
-            single = tuple((k, only_tokens[k]) for k in columns if k in only_tokens)
-            grouped = tuple(k for k in columns if k not in only_tokens)
+            single = [k for k in columns if k in only_tokens]
+            grouped = [k for k in columns if k not in only_tokens]
             tokens = np.flatnonzero(np.isin(self._atoms.atom_of_token, grouped))
-            self._beginnings[ending] = Beginnings(single, grouped, tuple(tokens.tolist()))
+            self._beginnings[ending] = Beginnings(
+                single=np.array(single, dtype=np.int64),
+                single_tokens=tuple(only_tokens[k] for k in single),
+                grouped=np.array(grouped, dtype=np.int64),
+                grouped_tokens=tuple(tokens.tolist()),
+            )
         return self._beginnings[ending]
-
-    def usually_ends(self, pending: bytes, token: int, ending: frozenset[Label]) -> bool:
-        """Return True if what a token begins usually ends a word, where these labels do."""
-        label = self._atoms.labels[self._atoms.atom_of_token[token]]
-        return not pending and label in self._atoms.with_cut_off(ending)
 
     def _begin(self, ending: frozenset[Label]) -> Completions:
         columns = self._atoms.columns(self._atoms.ambiguous(ending))
@@ -93,16 +96,14 @@ class CutOffTokens:
         return Completions(np.zeros(0, dtype=np.int64), tuple(tokens.tolist()))
 
     def _complete(self, pending: bytes, ending: frozenset[Label]) -> Completions:
-        whole, cut_off = [], []
+        sure, cut_off = [], []
         for token in self._inner_tokens:
-            data = pending + self._vocabulary.token_bytes[token]
-            if not self._possible_labels(data) & ending:
-                continue
-            if is_cut_off(data):
+            possible = self._possible_labels(pending + self._vocabulary.token_bytes[token])
+            if possible and possible <= ending:
+                sure.append(token)
+            elif possible & ending:
                 cut_off.append(token)
-            else:
-                whole.append(token)
-        return Completions(np.array(whole, dtype=np.int64), tuple(cut_off))
+        return Completions(np.array(sure, dtype=np.int64), tuple(cut_off))
 
     def _possible_labels(self, data: bytes) -> frozenset[Label | None]:
         """Return the labels that what begins with a character may get; all, where that would take long to find out."""

@@ -123,15 +123,15 @@ class NextTokens:
         return np.array(chosen, dtype=np.int64)
 
     def cut_off_tokens(self, ending: frozenset[Label]) -> tuple[Bools, Bools]:
-        """Return which cut-off tokens may end a word or not, where these labels end one, and which usually do."""
+        """Return which cut-off tokens may end a word or not, where these labels end one, and which surely do."""
         if ending not in self._cut_off:
             atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
             is_cut_off = self.kinds == self.cut_off_kind
-            ambiguous, usual = (
+            ambiguous, sure = (
                 is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(labels))
                 for labels in (atoms.ambiguous(ending), atoms.with_cut_off(ending))
             )
-            self._cut_off[ending] = ambiguous, usual
+            self._cut_off[ending] = ambiguous, sure
         return self._cut_off[ending]
 
     # --- tokens by their bytes ---

@@ -427,7 +427,7 @@ def _search_pieces(data: bytes, ids: Ints, pieces: Sequence[bytes]) -> Tokens:
     spans: list[tuple[int, int]] = []
     for piece in pieces:
         place = data.find(piece, position) if piece.strip() else -1
-        skipped = data[position:place].strip() if place >= 0 else b"?"
+        skipped = data[position:place].decode("utf-8", "replace").strip() if place >= 0 else "?"
         after_unknown = not spans or spans[-1][0] == spans[-1][1]
         present = place >= 0 and (not skipped or after_unknown)
         start = place if present else position

@@ -12,7 +12,7 @@ from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
+from wordprob.scoring.collect import LOG_HALF, CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import TailScores, ids_before, window_lows
@@ -34,7 +34,7 @@ def ask_beyond_texts(
 
     ``states`` are those of the texts, where the model keeps them.
     """
-    reader = CutOffReader(atoms, cut_off_tokens)
+    reader = CutOffReader(cut_off_tokens)
     following = follow_tails(prepared, atoms, collected, reader)
     reading = reader.read_boundaries(prepared, collected)
     ask_together([ask_questions([following, reading])], model, atoms, states)
@@ -88,9 +88,8 @@ def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], repl
     scores = TailScores(
         branches=branches,
         log_probs=np.zeros(n_tails),
-        log_boundaries=np.full(n_tails, -np.inf),
+        log_boundaries=np.array([LOG_HALF if tail.pending else -np.inf for tail in tails]),
         ambiguous=np.array([1.0 if tail.pending else 0.0 for tail in tails]),
-        usual=np.zeros(n_tails),
         log_masses=np.full((n_tails, len(atoms.labels)), np.nan),
     )
     by_boundary: dict[frozenset[Label], list[int]] = {}
@@ -106,7 +105,7 @@ def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], repl
     for boundary, places in by_boundary.items():
         ending = EndingColumns.of(_members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary)))
         found = ending_mass(scores.log_masses, np.array(places), ending)
-        scores.log_boundaries[places], scores.ambiguous[places], scores.usual[places] = found
+        scores.log_boundaries[places], scores.ambiguous[places] = found
     return scores
 
 

@@ -20,6 +20,14 @@ SMALLEST_MASS = 1e-30
 """Sums below this are computed again from the logarithms: in single precision, terms below 1e-38 are lost."""
 
 
+HALF = 0.5
+"""How much of a cut-off character counts as ending a word if only some of its completions do and it is not read on.
+
+Whatever it becomes, that is off by no more than half of its mass.
+"""
+
+LOG_HALF = float(np.log(HALF))
+
 PLACES_AT_ONCE = 2048
 """Places whose masses are added up together: few enough for the processor's cache, and for memory that is at hand."""
 
@@ -31,13 +39,12 @@ class EndingMass(NamedTuple):
     ----------
     log_mass
         ``[N]``: log B.
-    ambiguous, usual
-        ``[N]``: the mass of cut-off characters of which only some end the word, and the part of it that is in B.
+    ambiguous
+        ``[N]``: the mass of cut-off characters of which only some end the word; half of it is in B.
     """
 
     log_mass: Floats
     ambiguous: Floats
-    usual: Floats
 
 
 class EndingColumns(NamedTuple):
@@ -46,24 +53,22 @@ class EndingColumns(NamedTuple):
     Attributes
     ----------
     columns
-        Those that surely end it; those with cut-off characters that count as ending it, by what they usually become;
-        and those with cut-off characters that do not count.
-    n_sure, n_counted
-        How many the first of these are, and the first two together.
+        Those that surely end it, and those with cut-off characters of which only some do.
+    n_sure
+        How many the first of these are.
     """
 
     columns: Ints
     n_sure: int
-    n_counted: int
 
     @classmethod
-    def of(cls, members: Floats, perhaps: Floats) -> EndingColumns:
-        """Return the columns of atoms, both ``[K]``: 1 where one counts, or has characters of which only some do."""
-        counts, is_ambiguous = members > 0, perhaps > 0
-        sure, usual, others = (
-            np.flatnonzero(chosen) for chosen in (counts & ~is_ambiguous, counts & is_ambiguous, is_ambiguous & ~counts)
-        )
-        return cls(np.concatenate([sure, usual, others]), len(sure), len(sure) + len(usual))
+    def of(cls, members: Floats, ambiguous: Floats) -> EndingColumns:
+        """Return the columns of atoms, both ``[K]``: 1 where one ends a word, or has characters of which only some do.
+
+        No atom is both.
+        """
+        sure = np.flatnonzero(members)
+        return cls(np.concatenate([sure, np.flatnonzero(ambiguous)]), len(sure))
 
 
 def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> EndingMass:
@@ -78,21 +83,21 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
     ending
         Which atoms end a word there.
     """
-    sure, usual, others = sums = np.empty((3, len(rows)))
+    sure, ambiguous = np.empty((2, len(rows)))
     for low in range(0, len(rows), PLACES_AT_ONCE):
         some = slice(low, low + PLACES_AT_ONCE)
         masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
-        sums[0, some] = row_sums(masses[:, : ending.n_sure])
-        sums[1, some] = row_sums(masses[:, ending.n_sure : ending.n_counted])
-        sums[2, some] = row_sums(masses[:, ending.n_counted :])
-    total = sure + usual
+        sure[some] = row_sums(masses[:, : ending.n_sure])
+        ambiguous[some] = row_sums(masses[:, ending.n_sure :])
+    total = sure + HALF * ambiguous
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
     tiny = np.flatnonzero(total < SMALLEST_MASS)
     if len(tiny):
-        counted = ending.columns[: ending.n_counted]
-        log_mass[tiny] = log_sum_exp(log_masses[rows[tiny]][:, counted].astype(np.float64))
-    return EndingMass(log_mass, usual + others, usual)
+        terms = log_masses[rows[tiny]][:, ending.columns].astype(np.float64)
+        terms[:, ending.n_sure :] += LOG_HALF
+        log_mass[tiny] = log_sum_exp(terms)
+    return EndingMass(log_mass, ambiguous)
 
 
 class BoundaryMasses:
@@ -155,9 +160,8 @@ class CollectedScores:
     undecided
         By boundary: the share of what may follow that leaves open whether a word has ended.
     ambiguous
-        ``[W + D]``: the mass, at every boundary, of cut-off characters of which only some end a word.
-    usual
-        ``[W + D]``: the part of it that counts as ending a word, by what such characters usually become.
+        ``[W + D]``: the mass, at every boundary, of cut-off characters of which only some end a word. Half of it
+        counts as ending one where they are not read on.
     read_on
         ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
     step_masses
@@ -175,7 +179,6 @@ class CollectedScores:
     after_leaving: Floats
     statistics: dict[str, Floats]
     ambiguous: Floats
-    usual: Floats
     read_on: Floats
     step_masses: Floats
     boundary_masses: BoundaryMasses
@@ -196,7 +199,6 @@ class CollectedScores:
             after_leaving=np.zeros(len(prepared.branches)),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
             ambiguous=np.zeros(n_boundaries),
-            usual=np.zeros(n_boundaries),
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=BoundaryMasses(prepared),
@@ -234,7 +236,7 @@ class CollectedScores:
             places = np.flatnonzero(sets == number)
             here = boundaries[places]
             found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
-            self.boundaries[here], self.ambiguous[here], self.usual[here] = found
+            self.boundaries[here], self.ambiguous[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
@@ -278,7 +280,7 @@ class CollectedScores:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
         read = ~np.isnan(self.read_on)
         if read.any():
-            decided = np.maximum(np.exp(self.boundaries[read]) - self.usual[read], 0.0)
+            decided = np.maximum(np.exp(self.boundaries[read]) - HALF * self.ambiguous[read], 0.0)
             with np.errstate(divide="ignore"):
                 self.boundaries[read] = np.log(decided + self.read_on[read])
         self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0

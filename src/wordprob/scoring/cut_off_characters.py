@@ -1,8 +1,8 @@
 """Reading on where a token holds only the first bytes of a character.
 
-Whether such a token ends a word depends on what the character becomes. Where its mass matters, the model is asked what
-comes next, until the character is whole; where it does not, the mass counts by what such a character usually becomes,
-and the error is less than that mass.
+Whether such a token ends a word depends on what the character becomes. Half of its mass counts as ending the word,
+which is off by no more than the other half. Where that is too much, the model is asked what comes next, until the
+character is whole: first after the tokens with the most mass, until what is left open matters no longer.
 """
 
 from __future__ import annotations
@@ -13,31 +13,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
-from wordprob.core.atoms import Atoms
-from wordprob.core.characters import Label
+from wordprob.core.characters import Label, character_bytes
 from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
-from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.collect import HALF, CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
 from wordprob.scoring.rounds import Question, QuestionStep, Reply
 
-SMALLEST_SHARE = 1e-3
-"""Cut-off characters with less than this share of what ends a word are not read on."""
+LARGEST_ERROR = 1e-4
+"""By how much of itself B may be off at a boundary, because of characters that are not read on; so log B, in nats."""
 
-SMALLEST_SHARE_AT_START = 1e-6
-"""The same at the beginning of texts, where reading on costs little and is done once for all of them."""
+LARGEST_ERROR_AT_START = 1e-5
+"""The same at the beginning of texts, where reading on is done once for all of them."""
 
-SMALLEST_SHARE_READ_ON = 2e-5
-"""The same for a single token, where characters are read on."""
+ERROR_PER_ROUND = 0.75
+"""How much of the error that is still allowed may be made in one round; characters take up to three."""
 
 LONGEST_CHARACTER_BYTES = 4
+
+NO_TOKENS: Ints = np.zeros(0, dtype=np.int64)
 
 MassesStep = Generator[Sequence[Question], Sequence[Reply], list[float]]
 """A step that returns the mass, for each of some readings, that turns out to end the word."""
 
 
-@dataclass
+def is_read_on(ambiguous: float, known: float) -> bool:
+    """Return True if cut-off characters with this mass are read on, where so much is known to end the word."""
+    return HALF * ambiguous > LARGEST_ERROR * known
+
+
+@dataclass(frozen=True)
 class Reading:
     """A place where the next character is cut off.
 
@@ -51,8 +57,8 @@ class Reading:
         The bytes of the character so far; none at a place where cut-off characters come next.
     weight
         The probability of getting here from where the reading began.
-    known
-        The mass that is known to end the word where the reading began.
+    error
+        By how much the mass that turns out to end the word may be off.
     n_text
         How many of the ids are a context: a model may have kept the states of these.
     log_masses
@@ -65,10 +71,15 @@ class Reading:
     ending: frozenset[Label]
     pending: bytes
     weight: float
-    known: float
+    error: float
     n_text: int
     log_masses: Floats | None = None
     began: int = 0
+
+    @property
+    def takes_longer(self) -> bool:
+        """Whether the character may still be cut off after the next token."""
+        return not self.pending or len(self.pending) < character_bytes(self.pending[0]) - 1
 
 
 class CutOffReader:
@@ -76,14 +87,11 @@ class CutOffReader:
 
     Parameters
     ----------
-    atoms
-        The partition of the model's vocabulary.
     tokens
         What tokens make of cut-off characters.
     """
 
-    def __init__(self, atoms: Atoms, tokens: CutOffTokens) -> None:
-        self._atoms = atoms
+    def __init__(self, tokens: CutOffTokens) -> None:
         self._tokens = tokens
 
     def read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> QuestionStep:
@@ -94,9 +102,9 @@ class CutOffReader:
         if collected.bounds is not None:
             return
         known = np.exp(collected.boundaries)
-        smallest = np.full(len(known), SMALLEST_SHARE)
-        smallest[prepared.alignment.first_boundaries] = SMALLEST_SHARE_AT_START
-        matters = (collected.ambiguous > smallest * known) & ~prepared.missing
+        errors = LARGEST_ERROR * known
+        errors[prepared.alignment.first_boundaries] *= LARGEST_ERROR_AT_START / LARGEST_ERROR
+        matters = (HALF * collected.ambiguous > errors) & ~prepared.missing
         matters &= prepared.boundary_sets > BoundarySets.NOTHING
         boundaries = np.flatnonzero(matters)
         readings = []
@@ -106,7 +114,7 @@ class CutOffReader:
             batch_row = int(prepared.alignment.boundary_rows[boundary])
             text, row = prepared.text_and_row(boundary, batch_row)
             ids, n_kept = _ids_and_kept(prepared, text, row, room=LONGEST_CHARACTER_BYTES)
-            readings.append(Reading(ids, ending, b"", 1.0, float(known[boundary]), n_kept, log_masses))
+            readings.append(Reading(ids, ending, b"", 1.0, float(errors[boundary]), n_kept, log_masses))
         at_start = np.isin(boundaries, prepared.alignment.first_boundaries).tolist()
         collected.read_on[boundaries] = yield from self._read_on_once(readings, at_start)
 
@@ -133,40 +141,40 @@ class CutOffReader:
         others = effective_boundaries(collected.boundaries, boundaries, ratios + collected.after_leaving)
         branches: list[int] = []
         readings: list[Reading] = []
-        usual: list[float] = []
+        counted: list[float] = []
         for part in scores:
             with np.errstate(invalid="ignore"):
                 known = np.exp(others[boundaries[part.branches]] - ratios[part.branches])
-            for n in np.flatnonzero(part.ambiguous > SMALLEST_SHARE * known).tolist():
+            errors = LARGEST_ERROR * known
+            for n in np.flatnonzero(HALF * part.ambiguous > errors).tolist():
                 branches.append(int(part.branches[n]))
-                readings.append(self._reading_after_tail(prepared, branches[-1], float(known[n]), part.log_masses[n]))
-                usual.append(float(part.usual[n]))
-        decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(usual), 0.0)
+                readings.append(self._reading_after_tail(prepared, branches[-1], float(errors[n]), part.log_masses[n]))
+                counted.append(HALF * float(part.ambiguous[n]))
+        decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(counted), 0.0)
         found = yield from self._read_on(readings)
         with np.errstate(divide="ignore"):
             collected.after_leaving[branches] = np.log(decided + np.array(found))
 
     @staticmethod
-    def _reading_after_tail(prepared: PreparedBatch, branch: int, known: float, log_masses: Floats) -> Reading:
+    def _reading_after_tail(prepared: PreparedBatch, branch: int, error: float, log_masses: Floats) -> Reading:
         tail = prepared.branches.tails[branch]
         text, row = prepared.text_and_row(prepared.branches.boundaries[branch], prepared.branches.rows[branch])
         room = len(tail.ids) + LONGEST_CHARACTER_BYTES
         prefix, n_kept = _ids_and_kept(prepared, text, row, room)
         masses = None if tail.pending else log_masses
-        return Reading(np.append(prefix, tail.ids), tail.boundary, tail.pending, 1.0, known, n_kept, masses)
+        return Reading(np.append(prefix, tail.ids), tail.boundary, tail.pending, 1.0, error, n_kept, masses)
 
     def _read_on(self, readings: Sequence[Reading]) -> MassesStep:
         """Return, for each reading, the mass that turns out to end the word."""
-        distinct: dict[tuple[bytes, frozenset[Label], bytes], int] = {}
-        number = [distinct.setdefault((r.ids.tobytes(), r.ending, r.pending), len(distinct)) for r in readings]
+        distinct: dict[tuple[bytes, frozenset[Label], bytes], Reading] = {}
+        numbers = []
+        for reading in readings:
+            key = (reading.ids.tobytes(), reading.ending, reading.pending)
+            numbers.append(distinct.setdefault(key, replace(reading, began=len(distinct))).began)
         masses = [0.0] * len(distinct)
-        open_readings = []
-        for n in range(len(distinct)):
-            reading = replace(readings[number.index(n)], began=n)
-            if reading.log_masses is None:
-                open_readings.append(reading)
-            else:
-                open_readings += self._begin(reading, masses)
+        open_readings: list[Reading] = []
+        for reading in distinct.values():
+            open_readings += [reading] if reading.log_masses is None else self._begin(reading, masses)
         while open_readings:
             now, open_readings = open_readings, []
             completions = [self._next_tokens(reading) for reading in now]
@@ -179,40 +187,43 @@ class CutOffReader:
             for reading, (_, cut_off), reply in zip(now, completions, replies, strict=True):
                 found = reading.weight * np.exp(np.asarray(reply.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])
-                for token, weight in zip(cut_off, found[1:].tolist(), strict=True):
-                    open_readings += self._go_on(reading, token, weight, masses)
-        return [masses[n] for n in number]
+                open_readings += self._go_on(reading, cut_off, found[1:], masses)
+        return [masses[number] for number in numbers]
 
     def _begin(self, reading: Reading, masses: list[float]) -> list[Reading]:
-        """Return what to read on, where the model has told the mass of every atom; add up what is not."""
+        """Return what to read on, where the model has told the mass of every atom."""
         atom_masses = np.exp(np.asarray(reading.log_masses, dtype=np.float64))
         beginnings = self._tokens.beginnings(reading.ending)
-        readings = []
-        for atom, token in beginnings.single:
-            readings += self._go_on(reading, token, float(atom_masses[atom]), masses)
-        grouped = atom_masses[list(beginnings.grouped)]
-        if grouped.sum() > SMALLEST_SHARE_READ_ON * reading.known:
-            readings.append(reading)
-        else:
-            usual = self._atoms.with_cut_off(reading.ending)
-            for atom, mass in zip(beginnings.grouped, grouped.tolist(), strict=True):
-                masses[reading.began] += mass * (self._atoms.labels[atom] in usual)
-        return readings
+        grouped = atom_masses[beginnings.grouped].sum()
+        weights = np.append(atom_masses[beginnings.single], grouped)
+        return self._go_on(reading, (*beginnings.single_tokens, None), weights, masses)
 
     def _next_tokens(self, reading: Reading) -> Completions:
         if reading.pending:
             return self._tokens.next_tokens(reading.pending, reading.ending)
-        return Completions(np.zeros(0, dtype=np.int64), self._tokens.beginnings(reading.ending).grouped_tokens)
+        return Completions(NO_TOKENS, self._tokens.beginnings(reading.ending).grouped_tokens)
 
-    def _go_on(self, reading: Reading, token: int, weight: float, masses: list[float]) -> list[Reading]:
-        """Return the reading that goes on with a token that is cut off, if it matters; otherwise count it."""
-        if weight > SMALLEST_SHARE_READ_ON * reading.known:
-            pending = reading.pending + self._tokens.bytes_of(token)
-            ids = np.append(reading.ids, token)
-            return [replace(reading, ids=ids, pending=pending, weight=weight, log_masses=None)]
-        if self._tokens.usually_ends(reading.pending, token, reading.ending):
-            masses[reading.began] += weight
-        return []
+    def _go_on(
+        self, reading: Reading, tokens: Sequence[int | None], weights: Floats, masses: list[float]
+    ) -> list[Reading]:
+        """Return the readings that go on with tokens that are cut off; the lightest of these count by half.
+
+        The token ``None`` stands for all those at the place itself whose mass is only known together.
+        """
+        order = np.argsort(weights)
+        errors = np.cumsum(HALF * weights[order])
+        n_left = int(np.searchsorted(errors, ERROR_PER_ROUND * reading.error, side="right"))
+        error = float(errors[n_left - 1]) if n_left else 0.0
+        masses[reading.began] += error
+        readings = []
+        for place in order[n_left:].tolist():
+            further, token = replace(reading, log_masses=None), tokens[place]
+            if token is not None:
+                ids, pending = np.append(reading.ids, token), reading.pending + self._tokens.bytes_of(token)
+                further = replace(further, ids=ids, pending=pending, weight=float(weights[place]))
+            readings.append(further)
+        n_longer = sum(further.takes_longer for further in readings)
+        return [replace(further, error=(reading.error - error) / max(1, n_longer)) for further in readings]
 
 
 def _ids_and_kept(prepared: PreparedBatch, text: int, row: int, room: int) -> tuple[Ints, int]:

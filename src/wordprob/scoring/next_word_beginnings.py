@@ -123,6 +123,21 @@ class FoundWord:
     mass: float = 0.0
 
 
+class NotFound(NamedTuple):
+    """What is to be added to the mass that was found for a word.
+
+    Attributes
+    ----------
+    counted
+        The mass of cut-off characters that counts as ending it.
+    missing
+        The most that there may be besides, which was not looked into.
+    """
+
+    counted: float = 0.0
+    missing: float = 0.0
+
+
 class Sighting(NamedTuple):
     """What a beginning shows.
 

@@ -20,13 +20,15 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
+from wordprob.scoring.collect import HALF
 from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
-from wordprob.scoring.cut_off_characters import SMALLEST_SHARE as SMALLEST_CUT_OFF_SHARE
+from wordprob.scoring.cut_off_characters import is_read_on
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
     Children,
     FoundWord,
     NextTokenMasses,
+    NotFound,
     Sighting,
     heaviest_chain,
 )
@@ -324,18 +326,19 @@ class NextWordSearch(ContextReader):
         is_cut_off = self.tokens.kinds[children.tokens] == self.tokens.cut_off_kind
         return float(children.masses[is_cut_off].sum())
 
-    def not_found(self, words: Sequence[str]) -> list[float]:
-        """Return the most that may have to be added to the mass of each word, if the tokenizer's own spellings count.
+    def not_found(self, words: Sequence[str]) -> list[NotFound]:
+        """Return what is to be added to the mass of each word, if the tokenizer's own spellings count.
 
         This is closer than :meth:`still_possible`, and takes longer.
         """
         spellings = self.own_covers([self.context + word for word in words])
-        return [
-            math.fsum(self._not_found(cover, self.found[word].mass) for cover in covers)
-            for word, covers in zip(words, spellings, strict=True)
-        ]
+        not_found = []
+        for word, covers in zip(words, spellings, strict=True):
+            parts = [self._not_found(cover, self.found[word].mass) for cover in covers]
+            not_found.append(NotFound(math.fsum(p.counted for p in parts), math.fsum(p.missing for p in parts)))
+        return not_found
 
-    def _not_found(self, cover: tuple[int, ...], known: float) -> float:
+    def _not_found(self, cover: tuple[int, ...], known: float) -> NotFound:
         """Return the mass of a spelling that was not looked into, or what was left open after it.
 
         ``known`` is the mass that was found for the word.
@@ -344,30 +347,28 @@ class NextWordSearch(ContextReader):
         for place in range(len(self.root), len(cover) + 1):
             alike = [each for each in self._children_of.get(data, ()) if each.parent.ids == cover[:place]]
             if not alike:
-                return 0.0  # nothing comes after it, or the word has ended inside the last token
+                return NotFound()  # nothing comes after it, or the word has ended inside the last token
             (children,) = alike
             if place == len(cover):
                 return self._left_open(children, known)
             if cover[place] not in children.place_of_token:
-                return min(children.below, children.threshold)
+                return NotFound(missing=min(children.below, children.threshold))
             if children.mass_left(cover[place]):
-                return children.mass_left(cover[place])
+                return NotFound(missing=children.mass_left(cover[place]))
             data += self.vocabulary.token_bytes[cover[place]]
-        return 0.0
+        return NotFound()
 
-    def _left_open(self, children: Children, known: float) -> float:
-        """Return the mass of cut-off characters after a word that may end it, by the rule by which texts are scored.
-
-        If it is small, the characters count by what they usually become.
-        """
+    def _left_open(self, children: Children, known: float) -> NotFound:
+        """Return the mass of cut-off characters after a word that may end it, by the rule by which texts are scored."""
         text = str(self._text(children.parent.data))
         decided = zip(self.tokens.examples, self._decide(text), strict=True)
         ending = frozenset(self.definition.label(each) for each, what in decided if what == _CLOSED)
-        ambiguous, usual = self.tokens.cut_off_tokens(ending)
+        ambiguous, sure = self.tokens.cut_off_tokens(ending)
         may_end = float(children.masses[ambiguous[children.tokens]].sum())
-        if may_end > SMALLEST_CUT_OFF_SHARE * known:
-            return may_end
-        return float(children.masses[usual[children.tokens]].sum())
+        ends = float(children.masses[sure[children.tokens]].sum())
+        if is_read_on(may_end, known):
+            return NotFound(ends, may_end)
+        return NotFound(ends + HALF * may_end)
 
     # --- words and their spellings ---
 

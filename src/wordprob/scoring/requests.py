@@ -121,9 +121,8 @@ class TailScores:
         ``[N]``: log p of all ids but the first, which the model was asked about with the text.
     log_boundaries
         ``[N]``: log B after them.
-    ambiguous, usual
-        ``[N]``: the mass of cut-off characters after them of which only some end the word, and the part of it that is
-        in B.
+    ambiguous
+        ``[N]``: the mass of cut-off characters after them of which only some end the word; half of it is in B.
     log_masses
         ``[N, K]``: the log-mass of every atom after them, where they end the word by what comes next.
     """
@@ -132,7 +131,6 @@ class TailScores:
     log_probs: Floats
     log_boundaries: Floats
     ambiguous: Floats
-    usual: Floats
     log_masses: Floats
 
 
