@@ -10,6 +10,7 @@ import pytest
 
 import wordprob
 from tiny_models import build
+from wordprob.core.atoms import OpenShares
 from wordprob.core.text import Document
 from wordprob.core.words import define
 from wordprob.options import ScoringOptions
@@ -28,15 +29,15 @@ def test_the_mass_that_ends_a_word_is_a_sum_over_atoms(precision, tolerance, mon
     log_masses = random.uniform(-30, 0, (50, 20)).astype(precision)
     log_masses[7] = -80.0  # too little for sums in single precision
     kinds = random.integers(0, 3, 20)  # ends no word, ends one, cut off
-    members, ambiguous = (kinds == 1).astype(float), (kinds == 2).astype(float)
-    ending = EndingColumns.of(members, ambiguous)
+    members, counted, error = (kinds == 1).astype(float), (kinds == 2) * 0.5, (kinds == 2) * 0.25
+    ending = EndingColumns.of(members, OpenShares(counted, error))
     rows = random.permutation(50)[:37]
     found = ending_mass(log_masses, rows, ending)
     for n, row in enumerate(rows.tolist()):
         masses = [math.exp(value) for value in log_masses[row].tolist()]
-        sure = math.fsum(mass for mass, member in zip(masses, members, strict=True) if member)
-        open_mass = math.fsum(mass for mass, is_open in zip(masses, ambiguous, strict=True) if is_open)
-        expected = (math.log(sure + open_mass / 2), open_mass)
+        sure = math.fsum(mass for mass, kind in zip(masses, kinds, strict=True) if kind == 1)
+        cut_off = math.fsum(mass for mass, kind in zip(masses, kinds, strict=True) if kind == 2)
+        expected = (math.log(sure + cut_off / 2), cut_off / 2, cut_off / 4)
         np.testing.assert_allclose([values[n] for values in found], expected, rtol=tolerance, atol=tolerance)
     for some in (slice(0, 1), slice(3, 20), slice(20, 37)):
         for part, whole in zip(ending_mass(log_masses, rows[some], ending), found, strict=True):
@@ -45,8 +46,8 @@ def test_the_mass_that_ends_a_word_is_a_sum_over_atoms(precision, tolerance, mon
 
 def test_where_nothing_ends_a_word_there_is_no_mass():
     nothing = np.zeros(4)
-    found = ending_mass(np.zeros((3, 4)), np.array([2, 0]), EndingColumns.of(nothing, nothing))
-    assert [values.tolist() for values in found] == [[-math.inf] * 2, [0.0] * 2]
+    found = ending_mass(np.zeros((3, 4)), np.array([2, 0]), EndingColumns.of(nothing, OpenShares(nothing, nothing)))
+    assert [values.tolist() for values in found] == [[-math.inf] * 2, [0.0] * 2, [0.0] * 2]
 
 
 @pytest.mark.parametrize("max_text_tokens", [None, 8])

@@ -1,4 +1,4 @@
-"""Characters that a token cuts off: read on as far as asked for, and what is left open is bounded."""
+"""Characters that a token cuts off are read on as far as the error that is allowed demands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_error_is_no_larger_than_allowed(score, definition):
         asked.append(n_asked)
     assert asked == sorted(asked, reverse=True)
     assert asked[-1] < asked[0]
-    assert max(differences) > 1e-5, "something was left open"
+    assert max(differences) > 1e-6, "something was left open"
 
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])

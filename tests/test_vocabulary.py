@@ -133,7 +133,9 @@ def test_a_cut_off_character_has_the_labels_that_it_can_become():
     assert labeller.label(b"\xf0\x9f\x98") == "punctuation"  # emoji
     assert labeller.label(b"\x99s") == "inner bytes"  # the inside of a character
     dashes = labeller.possible[labeller.label(b"\xe2\x80")]  # dashes, quotation marks, spaces
-    assert {"punctuation", "space", "open", "apostrophe"} <= dashes
+    assert {"punctuation", "space", "open", "apostrophe"} <= dashes.labels
+    assert {"punctuation", "space"} <= dashes.usual
+    assert "space" not in labeller.possible[labeller.label(b"\xc2")].usual, "only the no-break space is one"
 
 
 def test_a_cut_off_character_ends_a_word_for_certain_only_if_all_it_can_become_do(tokenizer_of):
@@ -143,6 +145,21 @@ def test_a_cut_off_character_ends_a_word_for_certain_only_if_all_it_can_become_d
     assert ambiguous
     assert all("letter" in label or "continues" in label for label in ambiguous)
     assert not atoms.ambiguous(frozenset(atoms.all_labels)), "everything ends it"
+
+
+def test_how_much_of_a_cut_off_character_ends_a_word(tokenizer_of):
+    vocabulary = tokenizer_of("smollm2").vocabulary
+    atoms = atoms_of(vocabulary, words.Whitespace())
+    token = {vocabulary.token_bytes[n]: n for n in range(vocabulary.size)}
+    for ending, no_break_space in ((frozenset({"space", END}), 0.0), (frozenset({"letter", "punctuation"}), 1.0)):
+        shares = atoms.open_shares(ending)
+        of_dash, of_no_break_space, of_letter = (
+            (shares.counted[atom], shares.error[atom])
+            for atom in (atoms.atom_of_token[token[piece]] for piece in (b"\xe2\x80", b"\xc2", b"a"))
+        )
+        assert of_dash == (0.5, 0.5), "fourteen of its 64 characters are spaces"
+        assert of_no_break_space == (no_break_space, 0.25), "one of its characters is a space"
+        assert of_letter == (0.0, 0.0), "not cut off"
 
 
 def test_a_partition_is_made_once(tokenizer_of):

@@ -5,13 +5,16 @@ A model reports the log-mass of every atom. Whatever ends a word is a set of ato
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Ints
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import (
     END,
@@ -28,8 +31,45 @@ from wordprob.core.characters import (
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 
+NOT_IN_USE = ("Cc", "Cn", "Co")
+"""Unicode categories of control characters, and of code points that stand for no character or a private one."""
+
+USUAL_SHARE = 1 / 16
+"""What at least this share of the characters in use becomes is usual."""
+
+EITHER_SHARE = 1 / 2
+"""How much of a cut-off character counts as ending a word if that is as usual as that it does not.
+
+Whatever it becomes, the error is no more than half of its mass.
+"""
+
+RARE_ERROR_SHARE = 1 / 4
+"""How much of its mass is reckoned as error where one of the two is rare, and the other is taken for granted."""
+
 CACHED_PARTITIONS = 32
 """Partitions kept, whatever the vocabulary and definition: one takes about a megabyte, and seconds to make."""
+
+
+class CutOff(NamedTuple):
+    """The labels that a cut-off character may get, and those that it usually gets."""
+
+    labels: frozenset[Label]
+    usual: frozenset[Label]
+
+
+class OpenShares(NamedTuple):
+    """What is made of cut-off characters of which only some completions end a word, if they are not read on.
+
+    Attributes
+    ----------
+    counted
+        ``[K]``: the share of each atom that counts as ending a word; 0 for atoms without such characters.
+    error
+        ``[K]``: the share of each atom by which that may be off.
+    """
+
+    counted: Floats
+    error: Floats
 
 
 @dataclass(frozen=True)
@@ -41,25 +81,40 @@ class Atoms:
 
     labels: tuple[Label, ...]
     atom_of_token: Ints
-    possible: Mapping[Label, frozenset[Label]] = field(default_factory=dict)
+    possible: Mapping[Label, CutOff] = field(default_factory=dict)
 
     @cached_property
     def all_labels(self) -> tuple[Label, ...]:
         """The labels of whole characters, those that only cut-off ones can become included."""
         whole = {label for label in self.labels if label not in self.possible}
-        return tuple(sorted(whole.union(*self.possible.values())))
+        return tuple(sorted(whole.union(*(cut_off.labels for cut_off in self.possible.values()))))
 
     def with_cut_off(self, ending: frozenset[Label]) -> frozenset[Label]:
         """Return labels that end a word, and those of cut-off characters that do so whatever they become."""
-        return ending | {label for label, possible in self.possible.items() if possible <= ending}
+        return ending | {label for label, cut_off in self.possible.items() if cut_off.labels <= ending}
 
     def ambiguous(self, ending: frozenset[Label]) -> frozenset[Label]:
         """Return the labels of cut-off characters of which only some completions end a word."""
         if ending not in self._known_ambiguous:
             self._known_ambiguous[ending] = frozenset(
-                label for label, possible in self.possible.items() if possible & ending and not possible <= ending
+                label
+                for label, cut_off in self.possible.items()
+                if cut_off.labels & ending and not cut_off.labels <= ending
             )
         return self._known_ambiguous[ending]
+
+    def open_shares(self, ending: frozenset[Label]) -> OpenShares:
+        """Return what is made of the atoms that are :meth:`ambiguous` where these labels end a word."""
+        if ending not in self._known_open_shares:
+            counted, error = np.zeros((2, len(self.labels)))
+            for column in self.columns(self.ambiguous(ending)):
+                usual = self.possible[self.labels[column]].usual
+                if usual <= ending or not usual & ending:
+                    counted[column], error[column] = float(usual <= ending), RARE_ERROR_SHARE
+                else:
+                    counted[column], error[column] = EITHER_SHARE, EITHER_SHARE
+            self._known_open_shares[ending] = OpenShares(counted, error)
+        return self._known_open_shares[ending]
 
     def columns(self, labels: frozenset[Label]) -> list[int]:
         """Return the indices of the atoms with these labels."""
@@ -69,6 +124,10 @@ class Atoms:
 
     @cached_property
     def _known_ambiguous(self) -> dict[frozenset[Label], frozenset[Label]]:
+        return {}
+
+    @cached_property
+    def _known_open_shares(self) -> dict[frozenset[Label], OpenShares]:
         return {}
 
     @cached_property
@@ -126,7 +185,7 @@ class TokenLabeller:
         self._definition = definition
         self._label = lru_cache(maxsize=None)(definition.label)
         self._possible = lru_cache(maxsize=None)(self._possible_labels)
-        self.possible: dict[Label, frozenset[Label]] = {}
+        self.possible: dict[Label, CutOff] = {}
         """The labels given to cut-off characters, and what each of them can become."""
 
     def label(self, piece: bytes, after_space: bool = False) -> Label:
@@ -148,12 +207,12 @@ class TokenLabeller:
 
     def _cut_off_label(self, piece: bytes) -> Label:
         """Return the label of what a cut-off character becomes, or one for all the labels that it may get."""
-        possible = self._possible(piece)
-        if len(possible) == 1:
-            return next(iter(possible))
-        kind = f"cut off {piece.hex()}" if self._has_own_atom(piece, possible) else "cut off"
-        label = f"{kind}: {', '.join(sorted(possible))}"
-        self.possible[label] = possible
+        cut_off = self._possible(piece)
+        if len(cut_off.labels) == 1:
+            return next(iter(cut_off.labels))
+        kind = f"cut off {piece.hex()}" if self._has_own_atom(piece, cut_off.labels) else "cut off"
+        label = f"{kind}: {', '.join(sorted(cut_off.labels))}; usually {', '.join(sorted(cut_off.usual))}"
+        self.possible[label] = cut_off
         return label
 
     def _has_own_atom(self, piece: bytes, labels: frozenset[Label]) -> bool:
@@ -168,5 +227,12 @@ class TokenLabeller:
         missing_bytes = character_bytes(piece[0]) - len(piece)
         return missing_bytes > 1 and bool(ending) and ending != labels
 
-    def _possible_labels(self, piece: bytes) -> frozenset[Label]:
-        return frozenset(self._label(character) for character in completions(piece)) or frozenset({INNER_BYTES})
+    def _possible_labels(self, piece: bytes) -> CutOff:
+        labels, in_use = set(), Counter[Label]()
+        for character in completions(piece):
+            label = self._label(character)
+            labels.add(label)
+            in_use[label] += unicodedata.category(character) not in NOT_IN_USE
+        least = USUAL_SHARE * in_use.total()
+        usual = frozenset(label for label, count in in_use.items() if count >= least)
+        return CutOff(frozenset(labels or {INNER_BYTES}), usual)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, cumulative_offsets, slices_of
-from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.atoms import Atoms, OpenShares, atoms_of
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.token_index import TokenIndex
@@ -47,7 +47,7 @@ class NextTokens:
         self.vocabulary = vocabulary
         self.vocab_size = vocab_size
         self._definition = definition
-        self._cut_off: dict[frozenset[Label], tuple[Bools, Bools]] = {}
+        self._cut_off: dict[frozenset[Label], OpenShares] = {}
         self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
         ends = set(vocabulary.ends)
         pieces = vocabulary.token_bytes[:vocab_size]
@@ -122,16 +122,17 @@ class NextTokens:
                 chosen.append(token)
         return np.array(chosen, dtype=np.int64)
 
-    def cut_off_tokens(self, ending: frozenset[Label]) -> tuple[Bools, Bools]:
-        """Return which cut-off tokens may end a word or not, where these labels end one, and which surely do."""
+    def cut_off_tokens(self, ending: frozenset[Label]) -> OpenShares:
+        """Return, for every id, what is made of it where these labels end a word, if it is cut off."""
         if ending not in self._cut_off:
             atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
             is_cut_off = self.kinds == self.cut_off_kind
-            ambiguous, sure = (
-                is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(labels))
-                for labels in (atoms.ambiguous(ending), atoms.with_cut_off(ending))
+            shares = atoms.open_shares(ending)
+            sure = is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(atoms.with_cut_off(ending)))
+            self._cut_off[ending] = OpenShares(
+                counted=sure + is_cut_off * shares.counted[atoms.atom_of_token],
+                error=is_cut_off * shares.error[atoms.atom_of_token],
             )
-            self._cut_off[ending] = ambiguous, sure
         return self._cut_off[ending]
 
     # --- tokens by their bytes ---

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
-from wordprob.core.atoms import Atoms
+from wordprob.core.atoms import EITHER_SHARE, Atoms
 from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.scoring.collect import LOG_HALF, CollectedScores, EndingColumns, ending_mass
+from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepare import PreparedBatch
 from wordprob.scoring.requests import TailScores, ids_before, window_lows
@@ -34,7 +34,7 @@ def ask_beyond_texts(
 
     ``states`` are those of the texts, where the model keeps them.
     """
-    reader = CutOffReader(cut_off_tokens)
+    reader = CutOffReader(atoms, cut_off_tokens)
     following = follow_tails(prepared, atoms, collected, reader)
     reading = reader.read_boundaries(prepared, collected)
     ask_together([ask_questions([following, reading])], model, atoms, states)
@@ -85,11 +85,15 @@ def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTa
 def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], replies: dict[int, Reply]) -> TailScores:
     """Return what the replies, by the number of the tail, say about tails."""
     n_tails = len(tails)
+    open_shares = np.array([EITHER_SHARE if tail.pending else 0.0 for tail in tails])
+    with np.errstate(divide="ignore"):
+        log_boundaries = np.log(open_shares)
     scores = TailScores(
         branches=branches,
         log_probs=np.zeros(n_tails),
-        log_boundaries=np.array([LOG_HALF if tail.pending else -np.inf for tail in tails]),
-        ambiguous=np.array([1.0 if tail.pending else 0.0 for tail in tails]),
+        log_boundaries=log_boundaries,
+        counted=open_shares.copy(),
+        error=open_shares.copy(),
         log_masses=np.full((n_tails, len(atoms.labels)), np.nan),
     )
     by_boundary: dict[frozenset[Label], list[int]] = {}
@@ -103,9 +107,9 @@ def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], repl
             scores.log_masses[n] = reply.scores.mass[-1]
             by_boundary.setdefault(tail.boundary, []).append(n)
     for boundary, places in by_boundary.items():
-        ending = EndingColumns.of(_members(atoms, boundary), _members(atoms, atoms.ambiguous(boundary)))
+        ending = EndingColumns.of(_members(atoms, boundary), atoms.open_shares(boundary))
         found = ending_mass(scores.log_masses, np.array(places), ending)
-        scores.log_boundaries[places], scores.ambiguous[places] = found
+        scores.log_boundaries[places], scores.counted[places], scores.error[places] = found
     return scores
 
 
@@ -125,5 +129,5 @@ def _bounds(tail: BranchTail, atoms: Atoms, reply: Reply | None) -> tuple[float,
         listed, most = unlisted.gathered_listed[reply.lists][0], unlisted.gathered_most[reply.lists][0]
         with np.errstate(divide="ignore"):
             return float(np.log(listed)), float(np.log(listed + most))
-    members, perhaps = _members(atoms, tail.boundary), _members(atoms, atoms.ambiguous(tail.boundary))
-    return unlisted.log_bounds(len(unlisted.mass) - 1, members > 0, perhaps > 0)
+    members, perhaps = _members(atoms, tail.boundary) > 0, atoms.open_shares(tail.boundary).error > 0
+    return unlisted.log_bounds(len(unlisted.mass) - 1, members, perhaps)

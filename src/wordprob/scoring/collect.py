@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, row_sums, segment_sums
+from wordprob.core.atoms import OpenShares
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.mass_bounds import MassBounds
@@ -20,14 +21,6 @@ SMALLEST_MASS = 1e-30
 """Sums below this are computed again from the logarithms: in single precision, terms below 1e-38 are lost."""
 
 
-HALF = 0.5
-"""How much of a cut-off character counts as ending a word if only some of its completions do and it is not read on.
-
-Whatever it becomes, that is off by no more than half of its mass.
-"""
-
-LOG_HALF = float(np.log(HALF))
-
 PLACES_AT_ONCE = 2048
 """Places whose masses are added up together: few enough for the processor's cache, and for memory that is at hand."""
 
@@ -39,12 +32,13 @@ class EndingMass(NamedTuple):
     ----------
     log_mass
         ``[N]``: log B.
-    ambiguous
-        ``[N]``: the mass of cut-off characters of which only some end the word; half of it is in B.
+    counted, error
+        ``[N]``: the mass in B of cut-off characters of which only some end the word, and by how much that may be off.
     """
 
     log_mass: Floats
-    ambiguous: Floats
+    counted: Floats
+    error: Floats
 
 
 class EndingColumns(NamedTuple):
@@ -56,19 +50,20 @@ class EndingColumns(NamedTuple):
         Those that surely end it, and those with cut-off characters of which only some do.
     n_sure
         How many the first of these are.
+    open_shares
+        What is made of the others, an entry for each.
     """
 
     columns: Ints
     n_sure: int
+    open_shares: OpenShares
 
     @classmethod
-    def of(cls, members: Floats, ambiguous: Floats) -> EndingColumns:
-        """Return the columns of atoms, both ``[K]``: 1 where one ends a word, or has characters of which only some do.
-
-        No atom is both.
-        """
-        sure = np.flatnonzero(members)
-        return cls(np.concatenate([sure, np.flatnonzero(ambiguous)]), len(sure))
+    def of(cls, members: Floats, open_shares: OpenShares) -> EndingColumns:
+        """Return the columns of atoms: ``members`` is 1 where one ends a word, all are ``[K]``."""
+        sure, others = np.flatnonzero(members), np.flatnonzero(open_shares.error)
+        shares = OpenShares(open_shares.counted[others], open_shares.error[others])
+        return cls(np.concatenate([sure, others]), len(sure), shares)
 
 
 def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> EndingMass:
@@ -83,21 +78,24 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
     ending
         Which atoms end a word there.
     """
-    sure, ambiguous = np.empty((2, len(rows)))
+    sure, counted, error = np.empty((3, len(rows)))
     for low in range(0, len(rows), PLACES_AT_ONCE):
         some = slice(low, low + PLACES_AT_ONCE)
         masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
         sure[some] = row_sums(masses[:, : ending.n_sure])
-        ambiguous[some] = row_sums(masses[:, ending.n_sure :])
-    total = sure + HALF * ambiguous
+        others = masses[:, ending.n_sure :]
+        counted[some] = row_sums(others * ending.open_shares.counted)
+        error[some] = row_sums(others * ending.open_shares.error)
+    total = sure + counted
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
     tiny = np.flatnonzero(total < SMALLEST_MASS)
     if len(tiny):
         terms = log_masses[rows[tiny]][:, ending.columns].astype(np.float64)
-        terms[:, ending.n_sure :] += LOG_HALF
+        with np.errstate(divide="ignore"):
+            terms[:, ending.n_sure :] += np.log(ending.open_shares.counted)
         log_mass[tiny] = log_sum_exp(terms)
-    return EndingMass(log_mass, ambiguous)
+    return EndingMass(log_mass, counted, error)
 
 
 class BoundaryMasses:
@@ -159,9 +157,9 @@ class CollectedScores:
         By name, ``[W]``: statistics of the distribution where each word begins.
     undecided
         By boundary: the share of what may follow that leaves open whether a word has ended.
-    ambiguous
-        ``[W + D]``: the mass, at every boundary, of cut-off characters of which only some end a word. Half of it
-        counts as ending one where they are not read on.
+    counted, error
+        ``[W + D]``: the mass that counts, at every boundary, of cut-off characters of which only some end a word, and
+        by how much that may be off where they are not read on.
     read_on
         ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
     step_masses
@@ -178,7 +176,8 @@ class CollectedScores:
     leaving: Floats
     after_leaving: Floats
     statistics: dict[str, Floats]
-    ambiguous: Floats
+    counted: Floats
+    error: Floats
     read_on: Floats
     step_masses: Floats
     boundary_masses: BoundaryMasses
@@ -198,7 +197,8 @@ class CollectedScores:
             leaving=np.zeros(len(prepared.branches)),
             after_leaving=np.zeros(len(prepared.branches)),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
-            ambiguous=np.zeros(n_boundaries),
+            counted=np.zeros(n_boundaries),
+            error=np.zeros(n_boundaries),
             read_on=np.full(n_boundaries, np.nan),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=BoundaryMasses(prepared),
@@ -236,14 +236,15 @@ class CollectedScores:
             places = np.flatnonzero(sets == number)
             here = boundaries[places]
             found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
-            self.boundaries[here], self.ambiguous[here] = found
+            self.boundaries[here], self.counted[here], self.error[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
 
     def _ending_columns(self, prepared: PreparedBatch, set_number: int) -> EndingColumns:
         if set_number not in self._columns_of_set:
-            columns = EndingColumns.of(prepared.set_members[set_number], prepared.ambiguous_members[set_number])
+            shares = OpenShares(*(each[set_number] for each in prepared.open_shares))
+            columns = EndingColumns.of(prepared.set_members[set_number], shares)
             self._columns_of_set[set_number] = columns
         return self._columns_of_set[set_number]
 
@@ -280,7 +281,7 @@ class CollectedScores:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
         read = ~np.isnan(self.read_on)
         if read.any():
-            decided = np.maximum(np.exp(self.boundaries[read]) - HALF * self.ambiguous[read], 0.0)
+            decided = np.maximum(np.exp(self.boundaries[read]) - self.counted[read], 0.0)
             with np.errstate(divide="ignore"):
                 self.boundaries[read] = np.log(decided + self.read_on[read])
         self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0

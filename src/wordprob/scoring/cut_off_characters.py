@@ -1,22 +1,25 @@
 """Reading on where a token holds only the first bytes of a character.
 
-Whether such a token ends a word depends on what the character becomes. Half of its mass counts as ending the word,
-which is off by no more than the other half. Where that is too much, the model is asked what comes next, until the
-character is whole: first after the tokens with the most mass, until what is left open matters no longer.
+Whether such a token ends a word depends on what the character becomes. A share of its mass counts as ending the word
+(:meth:`wordprob.core.atoms.Atoms.open_shares`), and by how much that may be off is known. Where that is too much, the
+model is asked what comes next, until the character is whole: first after the tokens that leave most open, until what is
+left open matters no longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
+from wordprob.core.atoms import EITHER_SHARE, Atoms
 from wordprob.core.characters import Label, character_bytes
 from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
-from wordprob.scoring.collect import HALF, CollectedScores
+from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepare import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
 from wordprob.scoring.rounds import Question, QuestionStep, Reply
@@ -38,9 +41,12 @@ MassesStep = Generator[Sequence[Question], Sequence[Reply], list[float]]
 """A step that returns the mass, for each of some readings, that turns out to end the word."""
 
 
-def is_read_on(ambiguous: float, known: float) -> bool:
-    """Return True if cut-off characters with this mass are read on, where so much is known to end the word."""
-    return HALF * ambiguous > LARGEST_ERROR * known
+class OpenMasses(NamedTuple):
+    """The masses of tokens that are cut off, what counts as ending the word, and by how much that may be off."""
+
+    masses: Floats
+    counted: Floats
+    errors: Floats
 
 
 @dataclass(frozen=True)
@@ -87,11 +93,14 @@ class CutOffReader:
 
     Parameters
     ----------
+    atoms
+        The partition of the model's vocabulary.
     tokens
         What tokens make of cut-off characters.
     """
 
-    def __init__(self, tokens: CutOffTokens) -> None:
+    def __init__(self, atoms: Atoms, tokens: CutOffTokens) -> None:
+        self._atoms = atoms
         self._tokens = tokens
 
     def read_boundaries(self, prepared: PreparedBatch, collected: CollectedScores) -> QuestionStep:
@@ -104,7 +113,7 @@ class CutOffReader:
         known = np.exp(collected.boundaries)
         errors = LARGEST_ERROR * known
         errors[prepared.alignment.first_boundaries] *= LARGEST_ERROR_AT_START / LARGEST_ERROR
-        matters = (HALF * collected.ambiguous > errors) & ~prepared.missing
+        matters = (collected.error > errors) & ~prepared.missing
         matters &= prepared.boundary_sets > BoundarySets.NOTHING
         boundaries = np.flatnonzero(matters)
         readings = []
@@ -146,10 +155,10 @@ class CutOffReader:
             with np.errstate(invalid="ignore"):
                 known = np.exp(others[boundaries[part.branches]] - ratios[part.branches])
             errors = LARGEST_ERROR * known
-            for n in np.flatnonzero(HALF * part.ambiguous > errors).tolist():
+            for n in np.flatnonzero(part.error > errors).tolist():
                 branches.append(int(part.branches[n]))
                 readings.append(self._reading_after_tail(prepared, branches[-1], float(errors[n]), part.log_masses[n]))
-                counted.append(HALF * float(part.ambiguous[n]))
+                counted.append(float(part.counted[n]))
         decided = np.maximum(np.exp(collected.after_leaving[branches]) - np.array(counted), 0.0)
         found = yield from self._read_on(readings)
         with np.errstate(divide="ignore"):
@@ -187,16 +196,21 @@ class CutOffReader:
             for reading, (_, cut_off), reply in zip(now, completions, replies, strict=True):
                 found = reading.weight * np.exp(np.asarray(reply.gathered, dtype=np.float64))
                 masses[reading.began] += float(found[0])
-                open_readings += self._go_on(reading, cut_off, found[1:], masses)
+                further = found[1:]
+                open_masses = OpenMasses(further, EITHER_SHARE * further, EITHER_SHARE * further)
+                open_readings += self._go_on(reading, cut_off, open_masses, masses)
         return [masses[number] for number in numbers]
 
     def _begin(self, reading: Reading, masses: list[float]) -> list[Reading]:
         """Return what to read on, where the model has told the mass of every atom."""
         atom_masses = np.exp(np.asarray(reading.log_masses, dtype=np.float64))
         beginnings = self._tokens.beginnings(reading.ending)
-        grouped = atom_masses[beginnings.grouped].sum()
-        weights = np.append(atom_masses[beginnings.single], grouped)
-        return self._go_on(reading, (*beginnings.single_tokens, None), weights, masses)
+        shares = self._atoms.open_shares(reading.ending)
+        terms = (atom_masses, atom_masses * shares.counted, atom_masses * shares.error)
+        open_masses = OpenMasses(
+            *(np.append(each[beginnings.single], each[beginnings.grouped].sum()) for each in terms)
+        )
+        return self._go_on(reading, (*beginnings.single_tokens, None), open_masses, masses)
 
     def _next_tokens(self, reading: Reading) -> Completions:
         if reading.pending:
@@ -204,23 +218,23 @@ class CutOffReader:
         return Completions(NO_TOKENS, self._tokens.beginnings(reading.ending).grouped_tokens)
 
     def _go_on(
-        self, reading: Reading, tokens: Sequence[int | None], weights: Floats, masses: list[float]
+        self, reading: Reading, tokens: Sequence[int | None], open_masses: OpenMasses, masses: list[float]
     ) -> list[Reading]:
-        """Return the readings that go on with tokens that are cut off; the lightest of these count by half.
+        """Return the readings that go on with tokens that are cut off; those that leave little open are counted.
 
         The token ``None`` stands for all those at the place itself whose mass is only known together.
         """
-        order = np.argsort(weights)
-        errors = np.cumsum(HALF * weights[order])
+        order = np.argsort(open_masses.errors)
+        errors = np.cumsum(open_masses.errors[order])
         n_left = int(np.searchsorted(errors, ERROR_PER_ROUND * reading.error, side="right"))
         error = float(errors[n_left - 1]) if n_left else 0.0
-        masses[reading.began] += error
+        masses[reading.began] += float(open_masses.counted[order[:n_left]].sum())
         readings = []
         for place in order[n_left:].tolist():
             further, token = replace(reading, log_masses=None), tokens[place]
             if token is not None:
                 ids, pending = np.append(reading.ids, token), reading.pending + self._tokens.bytes_of(token)
-                further = replace(further, ids=ids, pending=pending, weight=float(weights[place]))
+                further = replace(further, ids=ids, pending=pending, weight=float(open_masses.masses[place]))
             readings.append(further)
         n_longer = sum(further.takes_longer for further in readings)
         return [replace(further, error=(reading.error - error) / max(1, n_longer)) for further in readings]

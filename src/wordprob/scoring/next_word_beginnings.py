@@ -128,13 +128,14 @@ class NotFound(NamedTuple):
 
     Attributes
     ----------
-    counted
-        The mass of cut-off characters that counts as ending it.
+    counted, error
+        The mass of cut-off characters that counts as ending it, and by how much that may be off.
     missing
         The most that there may be besides, which was not looked into.
     """
 
     counted: float = 0.0
+    error: float = 0.0
     missing: float = 0.0
 
 

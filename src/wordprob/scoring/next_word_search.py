@@ -20,9 +20,8 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.core.words import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.collect import HALF
 from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
-from wordprob.scoring.cut_off_characters import is_read_on
+from wordprob.scoring.cut_off_characters import LARGEST_ERROR
 from wordprob.scoring.next_word_beginnings import (
     Beginning,
     Children,
@@ -335,7 +334,7 @@ class NextWordSearch(ContextReader):
         not_found = []
         for word, covers in zip(words, spellings, strict=True):
             parts = [self._not_found(cover, self.found[word].mass) for cover in covers]
-            not_found.append(NotFound(math.fsum(p.counted for p in parts), math.fsum(p.missing for p in parts)))
+            not_found.append(NotFound(*(math.fsum(terms) for terms in zip(*parts, strict=True))))
         return not_found
 
     def _not_found(self, cover: tuple[int, ...], known: float) -> NotFound:
@@ -363,12 +362,11 @@ class NextWordSearch(ContextReader):
         text = str(self._text(children.parent.data))
         decided = zip(self.tokens.examples, self._decide(text), strict=True)
         ending = frozenset(self.definition.label(each) for each, what in decided if what == _CLOSED)
-        ambiguous, sure = self.tokens.cut_off_tokens(ending)
-        may_end = float(children.masses[ambiguous[children.tokens]].sum())
-        ends = float(children.masses[sure[children.tokens]].sum())
-        if is_read_on(may_end, known):
-            return NotFound(ends, may_end)
-        return NotFound(ends + HALF * may_end)
+        shares = self.tokens.cut_off_tokens(ending)
+        counted, error = (float((children.masses * share[children.tokens]).sum()) for share in shares)
+        if error > LARGEST_ERROR * known:
+            return NotFound(missing=counted + float(children.masses[shares.error[children.tokens] > 0].sum()))
+        return NotFound(counted, error)
 
     # --- words and their spellings ---
 

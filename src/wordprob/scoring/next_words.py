@@ -254,7 +254,7 @@ def _own(runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: S
     to_score: list[tuple[Values, NextWordSearch, str]] = []
     for search, words in zip(searches, candidates, strict=True):
         values: Values = {}
-        for word, (counted, missing) in zip(words, search.not_found(words), strict=True):
+        for word, (counted, _, missing) in zip(words, search.not_found(words), strict=True):
             mass = search.found[word].mass + counted
             values[word] = mass / search.event_mass, None
             if missing > NEGLIGIBLE * mass:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wordprob.core.alignment import Alignment, Cut, align
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.atoms import Atoms, atoms_of
+from wordprob.core.atoms import Atoms, OpenShares, atoms_of
 from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
 from wordprob.core.cut_off_tokens import CutOffTokens
@@ -158,8 +158,10 @@ class PreparedBatch:
         What the numbers of sets stand for.
     search_plan
         The searches for every spelling of words, where they are wanted.
-    set_members, ambiguous_members
-        ``[S, K]``: 1 where atom k is in set s, or has cut-off characters of which only some are, else 0.
+    set_members
+        ``[S, K]``: 1 where atom k is in set s, else 0.
+    open_shares
+        ``[S, K]`` each: what is made of atom k if it has cut-off characters of which only some are in set s.
     """
 
     chunk: Chunk
@@ -177,7 +179,7 @@ class PreparedBatch:
     windows: list[list[Window]] = field(default_factory=list)
     search_plan: SearchPlan | None = None
     set_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    ambiguous_members: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    open_shares: OpenShares = field(default_factory=lambda: OpenShares(np.zeros((0, 0)), np.zeros((0, 0))))
 
     @cached_property
     def first_rows_needed(self) -> Ints:
@@ -315,14 +317,10 @@ class BoundarySets:
             rows.append([labels is None or label in labels for label in self._atoms.labels])
         return np.array(rows, dtype=float)
 
-    def ambiguous(self) -> Floats:
-        """Return ``[S, K]``: 1 where atom k has cut-off characters of which only some are in set s, else 0."""
-        atoms = self._atoms
-        rows = []
-        for labels in list(self._numbers):
-            ambiguous = frozenset() if labels is None else atoms.ambiguous(labels)
-            rows.append([label in ambiguous for label in atoms.labels])
-        return np.array(rows, dtype=float)
+    def open_shares(self) -> OpenShares:
+        """Return ``[S, K]`` each: what is made of atoms with cut-off characters of which only some are in a set."""
+        shares = [self._atoms.open_shares(labels or frozenset()) for labels in list(self._numbers)]
+        return OpenShares(np.array([each.counted for each in shares]), np.array([each.error for each in shares]))
 
 
 class TextPreparer:
@@ -387,7 +385,7 @@ class TextPreparer:
             self._plan_searches(prepared, rules)
         prepared.windows = _windows(prepared)
         prepared.set_members = self._sets.members()
-        prepared.ambiguous_members = self._sets.ambiguous()
+        prepared.open_shares = self._sets.open_shares()
         return prepared
 
     # --- what a text may begin with ---

@@ -121,8 +121,8 @@ class TailScores:
         ``[N]``: log p of all ids but the first, which the model was asked about with the text.
     log_boundaries
         ``[N]``: log B after them.
-    ambiguous
-        ``[N]``: the mass of cut-off characters after them of which only some end the word; half of it is in B.
+    counted, error
+        ``[N]``: the mass in B of cut-off characters of which only some end the word, and by how much that may be off.
     log_masses
         ``[N, K]``: the log-mass of every atom after them, where they end the word by what comes next.
     """
@@ -130,7 +130,8 @@ class TailScores:
     branches: Ints
     log_probs: Floats
     log_boundaries: Floats
-    ambiguous: Floats
+    counted: Floats
+    error: Floats
     log_masses: Floats
 
 

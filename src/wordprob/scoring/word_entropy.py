@@ -18,7 +18,6 @@ from wordprob.core.arrays import Floats, Ints
 from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
 from wordprob.core.words import WordDefinition
 from wordprob.errors import WordprobError
-from wordprob.scoring.collect import HALF
 from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
 from wordprob.scoring.next_word_beginnings import Beginning, Children, NextTokenMasses
 from wordprob.scoring.next_word_search import NextWordSearch
@@ -157,13 +156,13 @@ def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_He
     places: list[tuple[int, int]] = []
     for number, search in enumerate(searches):
         masses = np.array([found.mass for found in search.found.values()], dtype=np.float64)
-        counted, missing = np.array(search.not_found(list(search.found)), dtype=np.float64).reshape(-1, 2).T
+        counted, error, missing = np.array(search.not_found(list(search.found)), dtype=np.float64).reshape(-1, 3).T
         for place, word in enumerate(search.found):
             if missing[place] > NEGLIGIBLE * masses[place]:
                 examples.append((search, search.found[word].example))
                 places.append((number, place))
         low = np.append(masses / search.event_mass, search.end_probability)
-        high = np.append((masses + counted / HALF + missing) / search.event_mass, search.end_probability)
+        high = np.append((masses + counted + error + missing) / search.event_mass, search.end_probability)
         heads.append(_Head(low.copy(), low, high))
     for (number, place), probability in zip(places, runner.score_words(examples), strict=True):
         if not math.isnan(probability):
