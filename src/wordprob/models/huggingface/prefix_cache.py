@@ -20,6 +20,7 @@ Sequences that are run in full, contexts among them, are run as trees where they
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,9 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.models.batching import group_by_prefix, keys_of_parts, pack
+from wordprob.models.huggingface.attention_implementation import attention_window
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
+from wordprob.models.huggingface.grouped_attention import GroupedAttention
 from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.rest_rows import (
     CONTEXT,
@@ -40,7 +43,6 @@ from wordprob.models.huggingface.rest_rows import (
     visible,
 )
 from wordprob.models.huggingface.token_states import PADDING_SLOT
-from wordprob.models.huggingface.varlen_attention import attention_window
 from wordprob.models.prefix_trees import PrefixTree, grow_trees, lone_tree
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.models.request_arrays import RequestArrays
@@ -122,6 +124,9 @@ class PrefixCache:
     shares_beginnings
         Whether sequences that begin alike may be run as trees: see
         :func:`wordprob.models.huggingface.self_checks.trees_are_correct`.
+    saves_copies
+        Whether rests are run on a CPU with fewer copies of key/value states: see
+        :func:`wordprob.models.huggingface.self_checks.choose_prefix_cache`.
     contexts_run
         How many sequences have been run in full so far.
     tokens_run
@@ -137,7 +142,9 @@ class PrefixCache:
         self._token_bytes = 0
         # A GPU runs a few tokens more in no more time; a processor does not.
         self._keeps_rests = not forward.on_gpu
+        self._grouped_attention = GroupedAttention(forward.network)
         self.usable = False
+        self.saves_copies = True
         self.shares_beginnings = False
         self.contexts_run = 0
         self.tokens_run = 0
@@ -474,13 +481,15 @@ class PrefixCache:
         to_device = self._forward.to_device
         attends_to = visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
         cache = _cache_of(kept.states.read(batch.slots) if batch.slots.size else [])
-        hidden: torch.Tensor = self._forward.run_trunk(
-            input_ids=to_device(batch.ids),
-            position_ids=to_device(batch.positions),
-            attention_mask=self._added_to_attention(attends_to),
-            past_key_values=cache,
-            use_cache=True,
-        )[0]
+        in_groups = self.saves_copies and not self._forward.on_gpu
+        with self._grouped_attention.in_use() if in_groups else nullcontext():
+            hidden: torch.Tensor = self._forward.run_trunk(
+                input_ids=to_device(batch.ids),
+                position_ids=to_device(batch.positions),
+                attention_mask=self._added_to_attention(attends_to),
+                past_key_values=cache,
+                use_cache=True,
+            )[0]
         return hidden, cache
 
     def _keep_contexts(self, batch: RestBatch, rows: Sequence[RestRow], cache: Any, kept: KeptSequences) -> None:
