@@ -105,10 +105,7 @@ class HFModel:
         self._check_logits()
         self.forward.masks_padding = not self_checks.padding_is_unseen(self.forward)
         self.prefix_cache = PrefixCache(self.forward)
-        self.prefix_cache.usable = self_checks.cached_contexts_are_correct(self.prefix_cache, self.forward, self.head)
-        self.prefix_cache.shares_beginnings = self.prefix_cache.usable and self_checks.trees_are_correct(
-            self.prefix_cache, self.forward
-        )
+        self_checks.choose_prefix_cache(self.prefix_cache, self.forward, self.head)
         if self.compiled:
             self.forward.run_whole_batch = self_checks.compiled_trunk(self.forward)
         if self.forward.on_gpu:

@@ -27,7 +27,9 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.models.batching import group_by_prefix, keys_of_parts, pack
+from wordprob.models.huggingface.attention_implementation import attention_window
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
+from wordprob.models.huggingface.grouped_attention import GroupedAttention
 from wordprob.models.huggingface.kept_sequences import KeptSequences
 from wordprob.models.huggingface.rest_rows import (
     CONTEXT,
@@ -40,7 +42,6 @@ from wordprob.models.huggingface.rest_rows import (
     visible,
 )
 from wordprob.models.huggingface.token_states import PADDING_SLOT
-from wordprob.models.huggingface.varlen_attention import attention_window
 from wordprob.models.prefix_trees import PrefixTree, grow_trees, lone_tree
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.models.request_arrays import RequestArrays
@@ -122,6 +123,9 @@ class PrefixCache:
     shares_beginnings
         Whether sequences that begin alike may be run as trees: see
         :func:`wordprob.models.huggingface.self_checks.trees_are_correct`.
+    saves_copies
+        Whether rests are run on a CPU with fewer copies of key/value states: see
+        :func:`wordprob.models.huggingface.self_checks.choose_prefix_cache`.
     contexts_run
         How many sequences have been run in full so far.
     tokens_run
@@ -137,11 +141,18 @@ class PrefixCache:
         self._token_bytes = 0
         # A GPU runs a few tokens more in no more time; a processor does not.
         self._keeps_rests = not forward.on_gpu
+        self._grouped_attention = GroupedAttention(forward.network)
         self.usable = False
+        self.saves_copies = True
         self.shares_beginnings = False
         self.contexts_run = 0
         self.tokens_run = 0
         self.rest_tokens_run = 0
+
+    @property
+    def _runs_in_slots(self) -> bool:
+        """Whether rests are run in slots; on a GPU that has not been measured."""
+        return self.saves_copies and not self._forward.on_gpu
 
     def fits(self, request: Request) -> bool:
         """Return True if a request can go on from the states of its context, or others from its own.
@@ -303,8 +314,10 @@ class PrefixCache:
             return self._run_tree_batch([trees[index] for index in batch], kept)
 
         lengths = [len(tree.ids) for tree in trees]
-        if self._token_bytes:
-            kept.reserve(sum(lengths), self._token_bytes)
+        if self._token_bytes and lengths:
+            # A batch of rests that is run after them has slots for a time.
+            n_rest = self._rest_budget.tokens if self._runs_in_slots else 0
+            kept.reserve(sum(lengths) + n_rest, self._token_bytes)
         yield from run_within_memory(list(range(len(trees))), lengths, self._forward.budget, plan, run)
 
     def _run_tree_batch(self, trees: Sequence[PrefixTree], kept: KeptSequences) -> list[SequenceStates]:
@@ -428,12 +441,16 @@ class PrefixCache:
         def run(indices: list[int]) -> tuple[Ints, torch.Tensor]:
             chosen = [rows[index] for index in indices]
             batch = RestBatch(chosen, rests, requests, offsets)
-            hidden, cache = self._run_row_batch(batch, kept)
-            hidden = torch.cat([hidden.flatten(0, 1), *before])
-            if keep_contexts:
-                kept.defer(partial(self._keep_contexts, batch, chosen, cache, kept))
-            self._keep_extended(batch, chosen, rests, requests, cache, kept)
+            if self._runs_in_slots and batch.slots.size:
+                hidden, new = self._run_row_batch_in_slots(batch, kept)
+            else:
+                hidden, cache = self._run_row_batch(batch, kept)
+                if keep_contexts:
+                    kept.defer(partial(self._keep_contexts, batch, chosen, cache, kept))
+                new = self._extended_slots(batch, cache, kept)
+            self._keep_extended(new, chosen, rests, requests, kept)
             self._count(chosen)
+            hidden = torch.cat([hidden.flatten(0, 1), *before])
             return batch.members, hidden[self._forward.to_device(batch.wanted)]
 
         lengths = [row.n_run for row in rows]
@@ -470,10 +487,35 @@ class PrefixCache:
         return batches
 
     def _run_row_batch(self, batch: RestBatch, kept: KeptSequences) -> tuple[torch.Tensor, Any]:
-        """Run a batch of rows; return the hidden states of all tokens ``[B, Q, H]``, and the key/value states."""
+        """Run a batch of rows; return the hidden states of all tokens ``[B, Q, H]``, and the key/value states.
+
+        The readable twin of :meth:`_run_row_batch_in_slots`.
+        """
+        cache = _cache_of(kept.states.read(batch.slots) if batch.slots.size else [])
+        return self._run_row_batch_after(cache, batch), cache
+
+    def _run_row_batch_in_slots(self, batch: RestBatch, kept: KeptSequences) -> tuple[torch.Tensor, Ints]:
+        """Run a batch of rows; return the hidden states of all tokens ``[B, Q, H]``, and where states are kept.
+
+        All tokens have slots while they are run, padding too. The caller holds those of the tokens that are to be kept.
+        """
+        from wordprob.models.huggingface.slot_cache import slot_cache
+
+        new = kept.states.take(batch.ids.size).reshape(batch.ids.shape)
+        try:
+            with self._grouped_attention.in_use():
+                hidden = self._run_row_batch_after(slot_cache(kept.states, batch.slots, new), batch)
+        except BaseException:  # there may be too little memory; then a smaller batch is tried
+            kept.states.release(new.ravel())
+            raise
+        is_kept = self._is_kept(batch)
+        kept.states.release(new[~is_kept])
+        return hidden, np.where(is_kept, new, PADDING_SLOT)
+
+    def _run_row_batch_after(self, cache: Any, batch: RestBatch) -> torch.Tensor:
+        """Run a batch of rows after what is in a cache; return the hidden states of all tokens ``[B, Q, H]``."""
         to_device = self._forward.to_device
         attends_to = visible(to_device(batch.owners), to_device(batch.context_lengths), to_device(batch.rest_numbers))
-        cache = _cache_of(kept.states.read(batch.slots) if batch.slots.size else [])
         hidden: torch.Tensor = self._forward.run_trunk(
             input_ids=to_device(batch.ids),
             position_ids=to_device(batch.positions),
@@ -481,7 +523,7 @@ class PrefixCache:
             past_key_values=cache,
             use_cache=True,
         )[0]
-        return hidden, cache
+        return hidden
 
     def _keep_contexts(self, batch: RestBatch, rows: Sequence[RestRow], cache: Any, kept: KeptSequences) -> None:
         """Keep the states of contexts that were run in their rows."""
@@ -492,35 +534,40 @@ class PrefixCache:
             kept.add(row.context_ids, slots[own])
         kept.states.release(slots)
 
+    def _is_kept(self, batch: RestBatch) -> Bools:
+        """Return ``[B, Q]``: whether the states of a token are kept, because later requests will begin with it."""
+        return batch.extended if self._keeps_rests else np.zeros_like(batch.extended)
+
+    def _extended_slots(self, batch: RestBatch, cache: Any, kept: KeptSequences) -> Ints:
+        """Put the states of tokens that are kept into slots, which the caller holds; return ``[B, Q]``."""
+        is_kept = self._is_kept(batch)
+        slots = np.full(is_kept.shape, PADDING_SLOT)
+        if is_kept.any():
+            rows, columns = np.nonzero(is_kept)
+            slots[is_kept] = self._write(cache, rows, columns + batch.slots.shape[1], kept)
+        return slots
+
     def _keep_extended(
-        self,
-        batch: RestBatch,
-        rows: Sequence[RestRow],
-        rests: Rests,
-        requests: RequestArrays,
-        cache: Any,
-        kept: KeptSequences,
+        self, new: Ints, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, kept: KeptSequences
     ) -> None:
-        """Keep the states of requests that later ones will begin with."""
-        extended = batch.extended
-        if not self._keeps_rests or not extended.any():
+        """Keep requests that later ones will begin with; ``new`` are the slots of their tokens, which are released."""
+        is_kept = new != PADDING_SLOT
+        if not is_kept.any():
             return
-        batch_rows, columns = np.nonzero(extended)
-        slots = np.full(extended.shape, PADDING_SLOT)
-        new = self._write(cache, batch_rows, columns + batch.slots.shape[1], kept)
-        slots[extended] = new
-        for number, row in enumerate(rows):
-            column = 0
-            for rest in range(row.first, row.stop):
-                n_run = int(rests.n_run[rest])
-                member = int(rests.members[rest])
-                if requests.is_extended_later[member]:
-                    request = requests[member]
-                    context = row.context_slots[: rests.n_context[rest]]
-                    own = slots[number, column : column + n_run]
-                    kept.add(request.ids, np.concatenate([context, rests.own_slots.get(rest, NO_SLOTS), own]))
-                column += n_run
-        kept.states.release(new)
+        try:
+            for number, row in enumerate(rows):
+                column = 0
+                for rest in range(row.first, row.stop):
+                    n_run = int(rests.n_run[rest])
+                    member = int(rests.members[rest])
+                    if requests.is_extended_later[member]:
+                        request = requests[member]
+                        context = row.context_slots[: rests.n_context[rest]]
+                        own = new[number, column : column + n_run]
+                        kept.add(request.ids, np.concatenate([context, rests.own_slots.get(rest, NO_SLOTS), own]))
+                    column += n_run
+        finally:
+            kept.states.release(new[is_kept])
 
 
 def different_contexts(requests: RequestArrays, numbers: Ints) -> list[SharedContext]:

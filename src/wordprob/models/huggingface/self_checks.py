@@ -230,6 +230,16 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     return all(states_agree(sequence.hidden, expected) for sequence, expected in pairs)
 
 
+def choose_prefix_cache(cache: PrefixCache, forward: Forward, head: Head) -> None:
+    """Let requests go on from kept states, with few copies of these or with many, in a way that is correct."""
+    for saves_copies in (True, False):
+        cache.saves_copies = saves_copies
+        cache.usable = cached_contexts_are_correct(cache, forward, head)
+        if cache.usable or forward.on_gpu:  # a GPU takes the same way in both cases
+            break
+    cache.shares_beginnings = cache.usable and trees_are_correct(cache, forward)
+
+
 def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head) -> bool:
     """Return True if going on from kept states gives what running in full gives."""
     ids = forward.probe_ids

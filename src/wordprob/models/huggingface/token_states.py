@@ -97,19 +97,26 @@ class TokenStates:
         if not self._layers:
             self._layers = [(_no_slots(keys), _no_slots(values)) for keys, values in layers]
             self.token_bytes = sum(_slot_bytes(states) for layer in self._layers for states in layer)
-        indices = _OnDevices(slots, rows, columns)
-        for number, layer in enumerate(layers):
-            own = self._layers[number]
-            if len(own[0]) < len(self._holders):
-                own = _enlarged(own[0], len(self._holders)), _enlarged(own[1], len(self._holders))
-                self._layers[number] = own
+        indices = IndicesOnDevices(slots, rows, columns)
+        for own, layer in zip(self.layers(), layers, strict=True):
             for states, new in zip(own, layer, strict=True):
                 into, row, column = indices.on(states.device)
                 states.index_copy_(0, into, new[row, :, column])
 
+    def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return for each layer the keys and the values of all slots, ``[slots, heads, size]``, to read and write.
+
+        They are these until more slots are added. There are none before anything was written.
+        """
+        n_slots = len(self._holders)
+        for number, (keys, values) in enumerate(self._layers):
+            if len(keys) < n_slots:
+                self._layers[number] = _enlarged(keys, n_slots), _enlarged(values, n_slots)
+        return self._layers
+
     def read(self, slots: Ints) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return for each layer the keys and the values of tokens ``[B, T]``, as ``[B, heads, T, size]``."""
-        indices = _OnDevices(slots.ravel())
+        indices = IndicesOnDevices(slots.ravel())
         layers = []
         for layer in self._layers:
             keys, values = (
@@ -120,14 +127,15 @@ class TokenStates:
         return layers
 
 
-class _OnDevices:
-    """Indices on each device that has layers."""
+class IndicesOnDevices:
+    """Indices on each device that has layers; they are copied to it when they are needed there."""
 
     def __init__(self, *indices: Ints) -> None:
         self._indices = indices
         self._copies: dict[torch.device, list[torch.Tensor]] = {}
 
     def on(self, device: torch.device) -> list[torch.Tensor]:
+        """Return the indices on a device."""
         if device not in self._copies:
             self._copies[device] = [on_device(each, device) for each in self._indices]
         return self._copies[device]

@@ -6,18 +6,20 @@ long as attention knows where each begins. Transformers lets that one function b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from wordprob.models.huggingface.attention_implementation import (
+    attention_configs,
+    attention_window,
+    replaced_attention,
+)
 
 if TYPE_CHECKING:
     import torch
 
 ATTENTION_NAME = "wordprob_varlen"
-WINDOW_OPTIONS = ("sliding_window", "attention_chunk_size")
-"""Names under which configurations give the size of a window within attention."""
-NO_WINDOW_TOKENS = 1 << 30
 
 
 class VarlenAttention:
@@ -63,7 +65,7 @@ class VarlenAttention:
         longest
             The length of the longest text.
         """
-        with self._replaced_attention():
+        with replaced_attention(self._configs, ATTENTION_NAME):
             states: torch.Tensor = trunk(
                 input_ids=ids[None],
                 position_ids=positions[None],
@@ -74,38 +76,6 @@ class VarlenAttention:
                 max_length_k=longest,
             )[0][0]
         return states
-
-    @contextmanager
-    def _replaced_attention(self) -> Iterator[None]:
-        before = [config._attn_implementation for config in self._configs]
-        try:
-            for config in self._configs:
-                config._attn_implementation = ATTENTION_NAME
-            yield
-        finally:
-            for config, name in zip(self._configs, before, strict=True):
-                config._attn_implementation = name
-
-
-def attention_configs(network: Any) -> list[Any]:
-    """Return the configurations of a network's modules that choose an implementation of attention, each once."""
-    configs: dict[int, Any] = {}
-    for module in network.modules():
-        config = getattr(module, "config", None)
-        if hasattr(config, "_attn_implementation"):
-            configs[id(config)] = config
-    return list(configs.values())
-
-
-def attention_window(network: Any) -> int:
-    """Return the size of the smallest window within a network's attention; a huge number where there is none."""
-    sizes = []
-    for config in attention_configs(network):
-        for name in WINDOW_OPTIONS:
-            size = getattr(config, name, None)
-            if size:
-                sizes.append(size)
-    return min(sizes, default=NO_WINDOW_TOKENS)
 
 
 def attend(
