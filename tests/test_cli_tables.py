@@ -361,7 +361,7 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
 
 def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("wordprob.analysis.text_plots.MORE_FONTS", ())
+    monkeypatch.setattr("wordprob.analysis.plot_style.MORE_FONTS", ())
     (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
     code, _, err = wordprob("plot", str(tmp_path / "x.tsv"), "-o", str(tmp_path / "x.png"))
     assert code == 0
