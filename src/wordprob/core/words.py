@@ -37,8 +37,8 @@ from wordprob.core.text import TextBatch, Word
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import OptionError
 
+# The protocol and the base classes for a definition of one's own are documented under this module too.
 __all__ = [
-    "CACHED_DEFINITIONS",
     "DEFINITIONS",
     "CharacterClassDefinition",
     "Characters",
@@ -50,7 +50,7 @@ __all__ = [
     "check_definition",
     "define",
     "register_definition",
-]  # with what a definition of one's own derives from, which is documented under this module
+]
 
 CACHED_DEFINITIONS = 16
 """Definitions kept for the next time that their name is given."""
