@@ -261,7 +261,7 @@ def test_contrast_and_plot_of_a_wide_table(wordprob, folder, prefix, keep_metada
 def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch):
     Path("my-model (v2)").mkdir()
     from wordprob.errors import OptionError
-    from wordprob.scoring.stimuli import stimuli_from_texts
+    from wordprob.scoring.stimulus_reading import stimuli_from_texts
     from wordprob.tables.columns import column_suffix, final_names
 
     names = final_names(["word", "surprisal"], ["gpt2-small", "my-model (v2)"], "wide", "")
@@ -361,7 +361,7 @@ def test_plot_by_condition_and_of_plain_texts(wordprob, scored):
 
 def test_letters_without_a_font_give_one_warning(wordprob, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("wordprob.analysis.text_plots.MORE_FONTS", ())
+    monkeypatch.setattr("wordprob.analysis.plot_style.MORE_FONTS", ())
     (tmp_path / "x.tsv").write_text("text_id\tword\tsurprisal\n0\t日本\t1\n0\t語\t2\n", encoding="utf-8")
     code, _, err = wordprob("plot", str(tmp_path / "x.tsv"), "-o", str(tmp_path / "x.png"))
     assert code == 0

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 import wordprob
 from random_lm import RandomLM
 from wordprob.cli.options import options_of
+from wordprob.core.characters import END, SPACE
 from wordprob.core.equation import ESTIMATORS, Estimator, register_estimator
-from wordprob.core.words import DEFINITIONS, END, SPACE, CharacterClassDefinition, register_definition
+from wordprob.core.words import DEFINITIONS, CharacterClassDefinition, register_definition
 from wordprob.models import open_tokenizer
 from wordprob.models.protocol import STATISTICS
 from wordprob.models.registry import BACKENDS, register_backend

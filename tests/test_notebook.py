@@ -207,7 +207,8 @@ def test_figures(table, texts_on_rows):
 
 
 def test_figures_without_the_packages(table, monkeypatch):
-    monkeypatch.delitem(sys.modules, "wordprob.analysis.text_plots", raising=False)
+    for module in ("text_plots", "plot_style"):  # so that they are imported again
+        monkeypatch.delitem(sys.modules, f"wordprob.analysis.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UnsupportedError, match=r"plot\(\) needs matplotlib.*pip install 'wordprob\[study\]'"):
         table.plot()

@@ -18,7 +18,7 @@ import wordprob
 from wordprob import score_table
 from wordprob.errors import AlignmentError, EncodingError, InputError, OptionError, UnsupportedError
 from wordprob.options import ModelOptions, ScoringOptions
-from wordprob.scoring.stimuli import read_stimuli, stimuli_from_texts
+from wordprob.scoring.stimulus_reading import read_stimuli, stimuli_from_texts
 from wordprob.tables import formats
 from wordprob.tables.schema import COLUMNS
 
@@ -298,7 +298,7 @@ def test_long_and_wide():
 def test_models_are_checked_before_loading_and_loaded_one_at_a_time(monkeypatch):
     import weakref
 
-    from wordprob.scoring import stimuli as scoring
+    from wordprob.scoring import model_choice
 
     opened, open_at_load = [], []
 
@@ -308,7 +308,7 @@ def test_models_are_checked_before_loading_and_loaded_one_at_a_time(monkeypatch)
         opened.append(weakref.ref(scorer))
         return scorer
 
-    monkeypatch.setattr(scoring, "load", opener)
+    monkeypatch.setattr(model_choice, "load", opener)
     with pytest.raises(wordprob.WordprobError, match="no model is called"):
         score_table(TABLE, ["exact:bow", "no-such-model-anywhere"])
     assert opened == []
@@ -384,7 +384,7 @@ def test_options_objects_do_what_keywords_do():
 
 
 def test_how_to_open_a_model_is_part_of_its_options(monkeypatch):
-    from wordprob.scoring import stimuli as scoring
+    from wordprob.scoring import model_choice
 
     opened = []
 
@@ -392,7 +392,7 @@ def test_how_to_open_a_model_is_part_of_its_options(monkeypatch):
         opened.append((model, options["bos"]))
         return SCORER
 
-    monkeypatch.setattr(scoring, "load", opener)
+    monkeypatch.setattr(model_choice, "load", opener)
     read_stimuli(TABLE).score(ModelOptions("exact:bow", bos="none"))
     score_table(TABLE, "exact:bow", load_options={"bos": "0"})
     assert opened == [("exact:bow", "none"), ("exact:bow", "0")]

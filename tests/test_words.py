@@ -21,6 +21,7 @@ from wordprob.core.characters import (
 )
 from wordprob.core.pattern_words import Regex
 from wordprob.core.text import Document, TextBatch
+from wordprob.core.user_words import locate, rule_for
 from wordprob.core.words import (
     CACHED_DEFINITIONS,
     CharacterClassDefinition,
@@ -29,9 +30,7 @@ from wordprob.core.words import (
     Segmenter,
     Whitespace,
     define,
-    locate,
     register_definition,
-    rule_for,
 )
 from wordprob.errors import AlignmentError, OptionError
 

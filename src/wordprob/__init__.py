@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wordprob.scoring.model_report import model_report
     from wordprob.scoring.pairs import score_pairs
     from wordprob.scoring.scorer import Scorer
-    from wordprob.scoring.stimuli import score_table
+    from wordprob.scoring.table_scoring import score_table
     from wordprob.studies.check import check_sum
     from wordprob.tables.result import ScoredTable, WordTable
 
@@ -44,7 +44,7 @@ _LAZY_IMPORTS = {
     "load": "wordprob.scoring.loading",
     "model_report": "wordprob.scoring.model_report",
     "score_pairs": "wordprob.scoring.pairs",
-    "score_table": "wordprob.scoring.stimuli",
+    "score_table": "wordprob.scoring.table_scoring",
 }
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from wordprob.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
-    from wordprob.core.words import WordDefinition
+    from wordprob.core.word_definition import WordDefinition
 
 DEFAULT_MODEL = "smollm2-135m"
 DEVICES = ("auto", "cpu", "cuda", "mps")

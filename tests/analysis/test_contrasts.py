@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from wordprob.analysis import outputs, text_plots
+from wordprob.analysis import contrast_plots, outputs, region_plots, text_plots
 from wordprob.analysis.contrasts import SUMMARY, Design, caption, contrast
+from wordprob.analysis.plot_columns import PlotColumns
 from wordprob.errors import InputError, OptionError, OutputError
 
 RNG = np.random.default_rng(3)
@@ -141,7 +142,7 @@ def test_plot_text_breaks_long_texts_and_draws_every_model():
 
 
 def test_plot_text_by_group():
-    columns = text_plots.PlotColumns(texts=("item", "condition"))
+    columns = PlotColumns(texts=("item", "condition"))
     figure = text_plots.plot_text(words(3), columns, ["item=1"])
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "item = 1, condition = plain", "item = 1, condition = odd",
@@ -156,7 +157,7 @@ def test_plot_text_by_group():
 
 def test_regions_are_means_of_sums_over_texts():
     frame = words()
-    figure = text_plots.by_region(frame, "condition", "region")
+    figure = region_plots.by_region(frame, "condition", "region")
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["start", "critical"]
     values = frame.assign(v=frame["surprisal"].astype(float))
@@ -169,9 +170,9 @@ def test_contrast_figure_and_its_files(tmp_path):
     result = contrast(words(), Design(levels=["odd", "plain"]))
     for ending in ("pdf", "png", "svg"):
         path = outputs.check_image(tmp_path / f"x.{ending}")
-        outputs.write_image(path, text_plots.contrast(result, unit="bits"))
+        outputs.write_image(path, contrast_plots.contrast(result, unit="bits"))
         assert path.stat().st_size > 1000
-    left, right = text_plots.contrast(result).axes
+    left, right = contrast_plots.contrast(result).axes
     assert len(left.get_lines()) == 9
     assert "p = " in right.get_title()
     with pytest.raises(OutputError, match="exists already"):

@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from wordprob.analysis import outputs, text_plots
+from wordprob.analysis import contrast_plots, outputs, region_plots
 from wordprob.analysis.contrasts import SUMMARY, Design, contrast
 from wordprob.analysis.factorial import FactorialDesign, caption, factorial, within_intervals
+from wordprob.analysis.plot_columns import PlotColumns
+from wordprob.analysis.region_means import region_means
 from wordprob.errors import InputError, OptionError
 
 RNG = np.random.default_rng(7)
@@ -123,7 +125,7 @@ def all_text(figure) -> str:
 
 
 def test_the_figure_of_a_factorial_design():
-    figure = text_plots.factorial(factorial(study(), DESIGN), unit="bits", model="smollm2-135m")
+    figure = contrast_plots.factorial(factorial(study(), DESIGN), unit="bits", model="smollm2-135m")
     shown = all_text(figure)
     assert "smollm2-135m" in shown
     assert "permutation test" in shown
@@ -133,7 +135,7 @@ def test_the_figure_of_a_factorial_design():
 
 def test_the_figure_of_a_contrast_names_test_and_model_and_has_minus_signs():
     result = contrast(study().rename(columns={"gender": "condition"}), Design(where={"region": "critical"}))
-    shown = all_text(text_plots.contrast(result, unit="bits", model="smollm2-135m"))
+    shown = all_text(contrast_plots.contrast(result, unit="bits", model="smollm2-135m"))
     assert "smollm2-135m" in shown
     assert "permutation test" in shown
     assert "−" in shown
@@ -142,13 +144,13 @@ def test_the_figure_of_a_contrast_names_test_and_model_and_has_minus_signs():
 
 def test_figures_have_fonts_that_journals_take():
     result = contrast(study().rename(columns={"gender": "condition"}), Design())
-    data = outputs.image(text_plots.contrast(result), "pdf")
+    data = outputs.image(contrast_plots.contrast(result), "pdf")
     assert b"/Type3" not in data
     assert b"/CIDFontType2" in data or b"/TrueType" in data
 
 
 def test_conditions_differ_without_colour():
-    figure = text_plots.by_region(study(), "gender", "region", item="item")
+    figure = region_plots.by_region(study(), "gender", "region", item="item")
     lines = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", "", "|", "_", 2, 3)]
     assert len({line.get_marker() for line in lines}) == 2
     assert len({line.get_linestyle() for line in lines}) == 2
@@ -156,20 +158,20 @@ def test_conditions_differ_without_colour():
 
 def test_regions_by_two_factors_with_within_item_intervals():
     frame = study()
-    means = text_plots.region_means(frame, ["gender", "number"], "region", text_plots.PlotColumns(), "item")
+    means = region_means(frame, ["gender", "number"], "region", PlotColumns(), "item")
     critical = means[means["region"] == "critical"]
     assert critical["condition"].tolist() == ["match, sg", "match, pl", "mismatch, sg", "mismatch, pl"]
     cells = cells_of(frame)
     assert critical["mean"].to_numpy() == pytest.approx(cells.mean(axis=0))
     assert critical["half_width"].to_numpy() == pytest.approx(within_intervals(cells))
-    plain = text_plots.region_means(frame, ["gender", "number"], "region", text_plots.PlotColumns(), None)
+    plain = region_means(frame, ["gender", "number"], "region", PlotColumns(), None)
     assert (plain["half_width"].to_numpy() > means["half_width"].to_numpy()).all(), "items differ much"
-    shown = all_text(text_plots.by_region(frame, "gender,number", "region", item="item", model="m"))
+    shown = all_text(region_plots.by_region(frame, "gender,number", "region", item="item", model="m"))
     assert "within-item" in shown
     assert "Morey" in shown
-    assert "over texts" in all_text(text_plots.by_region(frame, "gender", "region"))
-    words = text_plots.region_means(frame, ["gender"], "region", text_plots.PlotColumns(), None, combine="mean")
-    sums = text_plots.region_means(frame, ["gender"], "region", text_plots.PlotColumns(), None)
+    assert "over texts" in all_text(region_plots.by_region(frame, "gender", "region"))
+    words = region_means(frame, ["gender"], "region", PlotColumns(), None, combine="mean")
+    sums = region_means(frame, ["gender"], "region", PlotColumns(), None)
     of_critical = [table[table["region"] == "critical"]["mean"].to_numpy() for table in (words, sums)]
     assert of_critical[0] * 2 == pytest.approx(of_critical[1])
 
@@ -183,12 +185,12 @@ def test_a_region_that_some_texts_lack_is_drawn_in_its_place():
         (1, "far", "verb"),
     ]
     frame = pd.DataFrame(rows, columns=["text_id", "distance", "region"]).assign(surprisal=1.0)
-    means = text_plots.region_means(frame, ["distance"], "region", text_plots.PlotColumns(), None)
+    means = region_means(frame, ["distance"], "region", PlotColumns(), None)
     assert list(dict.fromkeys(means["region"])) == ["subject", "clause", "verb"]
 
 
 def test_the_legend_of_four_conditions_fits():
-    figure = text_plots.by_region(study(), "gender,number", "region", item="item")
+    figure = region_plots.by_region(study(), "gender,number", "region", item="item")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
@@ -199,7 +201,7 @@ def test_the_legend_of_four_conditions_fits():
 
 
 def test_a_png_can_be_drawn():
-    figure = text_plots.factorial(factorial(study(), DESIGN))
+    figure = contrast_plots.factorial(factorial(study(), DESIGN))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     assert buffer.getvalue().startswith(b"\x89PNG")
@@ -207,5 +209,5 @@ def test_a_png_can_be_drawn():
 
 def test_a_design_without_a_complete_item_is_drawn_without_a_warning(recwarn):
     frame = study(2).assign(surprisal=float("nan"))
-    outputs.image(text_plots.factorial(factorial(frame, DESIGN)), "png")
+    outputs.image(contrast_plots.factorial(factorial(frame, DESIGN)), "png")
     assert not [str(warning.message) for warning in recwarn if "legend" in str(warning.message)]

@@ -20,13 +20,13 @@ pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serv
 from wordprob.server.job_queue import (
     CACHED_RESULTS,
     LoadedModel,
-    ScoringJob,
     ScoringQueue,
     SlowError,
     Ticket,
     WorkerError,
     run_worker,
 )
+from wordprob.server.jobs import ScoringJob
 from wordprob.server.settings import ServerSettings
 from wordprob.server.waiting_line import BusyError
 

@@ -54,7 +54,7 @@ def contrast(table: Path, **options: Any) -> None:
           --region critical -o items.tsv --summary tests.tsv --plot contrast.pdf
     """
     check_study_packages()
-    from wordprob.analysis import contrasts, factorial, outputs, text_plots
+    from wordprob.analysis import contrast_plots, contrasts, factorial, outputs
     from wordprob.analysis.tables import read_scored
 
     keep_input(table, options["output"], options["summary"], options["plot"])
@@ -69,10 +69,10 @@ def contrast(table: Path, **options: Any) -> None:
     result: ContrastResult | FactorialResult
     if factors is None:
         result = contrasts.contrast(frame, _design(options), str(table))
-        drawing, caption = partial(text_plots.contrast, result), contrasts.caption(result, unit)
+        drawing, caption = partial(contrast_plots.contrast, result), contrasts.caption(result, unit)
     else:
         result = factorial.factorial(frame, _factorial_design(options, factors), str(table))
-        drawing, caption = partial(text_plots.factorial, result), factorial.caption(result, unit)
+        drawing, caption = partial(contrast_plots.factorial, result), factorial.caption(result, unit)
     if figure is not None:
         write_figure(figure, drawing(**labels))
     if options["output"] is not None:

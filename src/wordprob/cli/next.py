@@ -104,7 +104,7 @@ def _contexts(table: Path | None, given: tuple[str, ...], context_column: str | 
     if context_column is None:
         raise click.UsageError("specify --context-column, the column of the table that holds the texts so far.")
 
-    from wordprob.scoring.stimuli import open_table
+    from wordprob.scoring.stimulus_reading import open_table
 
     sheet = open_table(table)
     sheet.require(context_column)

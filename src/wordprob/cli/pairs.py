@@ -70,8 +70,8 @@ def pairs(
       wordprob pairs pairs.csv --pair good,bad --region different --model gpt2 --model pythia-160m
     """
     from wordprob.analysis import pairs as analysis
+    from wordprob.scoring.model_choice import check_models
     from wordprob.scoring.pairs import read_pairs
-    from wordprob.scoring.stimuli import check_models
 
     read = read_pairs(
         read_source(table)[0],

@@ -45,15 +45,14 @@ def plot(table: Path, **options: Any) -> None:
       wordprob plot design.csv --condition gender,number --region-column region -o design.pdf
     """
     check_study_packages()
-    from wordprob.analysis import outputs, text_plots
+    from wordprob.analysis import outputs, region_plots, text_plots
+    from wordprob.analysis.plot_columns import columns_of
     from wordprob.analysis.tables import read_scored
 
     path = outputs.check_image(options["output"], options["force"])
     frame, metadata = read_scored(table, options["sheet"])
     shared: dict[str, Any] = {
-        "columns": text_plots.columns_of(
-            frame, metadata, options["word_column"], options["value"], _names(options["group_by"])
-        ),
+        "columns": columns_of(frame, metadata, options["word_column"], options["value"], _names(options["group_by"])),
         "unit": str(metadata.get("unit", "")),
         "size": (options["width"], options["height"]),
         "source": str(table),
@@ -65,7 +64,7 @@ def plot(table: Path, **options: Any) -> None:
         region = options["region_column"] or ("region" if "region" in frame.columns else metadata.get("sum_by"))
         item = options["item"] or ("item" if "item" in frame.columns else None)
         means = {"item": item, "combine": options["combine"]}
-        figure = text_plots.by_region(frame, options["condition"], region, **means, **shared)
+        figure = region_plots.by_region(frame, options["condition"], region, **means, **shared)
     else:
         figure = text_plots.plot_text(frame, texts=options["texts"], naive=options["naive"], **shared)
     write_figure(path, figure)

@@ -146,7 +146,7 @@ def score(
     if texts_output is not None:
         check_output(texts_output, "tsv", force)
 
-    from wordprob.scoring.stimuli import check_models
+    from wordprob.scoring.model_choice import check_models
 
     estimates = further_estimates(scoring.estimators, scoring.spellings)
     stimuli.check_columns(check_models(models), shape, scoring.extras, estimates)
@@ -218,7 +218,7 @@ def _read_texts(
     encoding: str | None,
     options: dict[str, Any],
 ) -> Stimuli:
-    from wordprob.scoring.stimuli import stimuli_from_texts
+    from wordprob.scoring.stimulus_reading import stimuli_from_texts
 
     if file is None:
         given = list(texts)
@@ -245,7 +245,7 @@ def _read_paragraphs(file: Path, encoding: str | None) -> list[str]:
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:
-    from wordprob.scoring.stimuli import read_stimuli
+    from wordprob.scoring.stimulus_reading import read_stimuli
 
     if is_word_list(words):
         raise OptionError("--words list:FILE is for plain texts; a table gives its words with --word-column.")

@@ -29,7 +29,7 @@ from wordprob.core.characters import (
     is_cut_off,
 )
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 
 NOT_IN_USE = ("Cc", "Cn", "Co")
 """Unicode categories of control characters, and of code points that stand for no character or a private one."""

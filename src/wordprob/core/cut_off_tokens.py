@@ -11,7 +11,7 @@ from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label, character_bytes, completions, is_cut_off
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 
 
 class Completions(NamedTuple):

@@ -19,7 +19,7 @@ from wordprob.core.arrays import Bools, Ints, cumulative_offsets
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import character_bytes, is_cut_off
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 
 CACHED_VOCABULARIES = 32
 

@@ -14,7 +14,7 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 
 CACHED_VOCABULARIES = 8
 """Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""

@@ -23,7 +23,7 @@ from wordprob.core.characters import (
     usually_spaced,
 )
 from wordprob.core.text import TextBatch, Word
-from wordprob.core.words import number_distinct, segment_all
+from wordprob.core.word_definition import number_distinct, segment_all
 from wordprob.errors import OptionError
 
 OPENING_CHARACTERS = 2

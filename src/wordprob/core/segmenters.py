@@ -9,7 +9,7 @@ import logging
 from importlib import import_module
 from types import ModuleType
 
-from wordprob.core.words import Segmenter
+from wordprob.core.span_words import Segmenter
 from wordprob.errors import OptionError
 
 

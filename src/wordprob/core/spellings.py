@@ -29,7 +29,7 @@ from wordprob.core.characters import END, Label, character_bytes, completions, i
 from wordprob.core.joined_tokens import joined_tokens_of
 from wordprob.core.signatures import alike_before, no_signatures, word_signatures
 from wordprob.core.vocabulary import Tokens, Vocabulary
-from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WordDefinition
+from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
 
 EncodeAll = Callable[[Sequence[str]], Sequence[Tokens]]
 

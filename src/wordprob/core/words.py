@@ -1,211 +1,62 @@
-"""Where words are, and what would end one.
+"""The word definitions that can be given by name: the built-in ones, and those that are registered.
 
-A word definition does two jobs. It cuts a string into words, and, for a word with some text to its left, it says which
-kinds of continuation end that word. The second is what a boundary mass is made of, so both must come from the same
-rule; each class below states its rule once and derives both from it.
-
->>> [word.text for word in Punctuation().segment("How do you compute a word's probability?")]
+>>> [word.text for word in define("punctuation").segment("How do you compute a word's probability?")]
 ['How', 'do', 'you', 'compute', 'a', 'word', "'s", 'probability', '?']
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import regex
 
+from wordprob.core import segmenters
 from wordprob.core.arrays import Ints
+from wordprob.core.character_class_words import CharacterClassDefinition
 from wordprob.core.characters import (
     APOSTROPHE,
     CHARACTER_CLASSES,
     CLASS_CODE,
     CONTINUES,
     END,
-    INNER_BYTES,
     LETTER,
     OPENING,
     PUNCTUATION,
     REPEATABLE_MARKS,
     SPACE,
-    UNREACHABLE,
     Label,
     character_class,
     character_classes,
-    is_white_space,
     last_class,
-    usually_spaced,
 )
+from wordprob.core.pattern_words import Regex
+from wordprob.core.span_words import Segmenter, SpanDefinition
 from wordprob.core.text import TextBatch, Word
-from wordprob.errors import AlignmentError, OptionError
+from wordprob.core.word_definition import WordDefinition
+from wordprob.errors import OptionError
 
-LEFT_CONTEXT_CHARACTERS = 64
-"""Characters before a word that a definition may look at."""
-
-LEFT_EXAMPLES = ("", "a", "a'", " '", "1", ".", "-", "!", "?", "(", ",")
-"""Something of every kind that may stand to the left of a word."""
+# The protocol and the base classes for a definition of one's own are documented under this module too.
+__all__ = [
+    "DEFINITIONS",
+    "CharacterClassDefinition",
+    "Characters",
+    "Punctuation",
+    "Segmenter",
+    "Whitespace",
+    "WordDefinition",
+    "check_boundary",
+    "check_definition",
+    "define",
+    "register_definition",
+]
 
 CACHED_DEFINITIONS = 16
 """Definitions kept for the next time that their name is given."""
 
 
-class WordDefinition(Protocol):
-    """A deterministic way to cut a string into words, and what it says about boundaries.
-
-    :class:`CharacterClassDefinition` implements all of this from one rule; derive from it for a definition of your own.
-
-    Attributes
-    ----------
-    name
-        What tables call the definition.
-    local
-        Whether a word's last few characters alone decide what ends it. Then :meth:`boundary_groups` gives the same
-        numbers in every batch.
-    ends_by_rule
-        Whether what follows a word decides that it ends. Otherwise its probability is that of its characters, whatever
-        comes next.
-    """
-
-    name: str
-    local: bool
-    ends_by_rule: bool
-
-    def __hash__(self) -> int:
-        """Return a hash: what is worked out for a definition is kept under it."""
-
-    def bind(self) -> WordDefinition:
-        """Return the definition for use with one vocabulary: itself, or a copy if it learns from the labels it gives.
-
-        So no value depends on which other vocabularies the definition was used with before.
-        """
-
-    def segment(self, text: str) -> list[Word]:
-        """Cut a text into words."""
-
-    def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
-        """Cut all texts of a batch into words at once; return where the words start and end."""
-
-    def boundary_groups(self, batch: TextBatch, starts: Ints, ends: Ints) -> Ints:
-        """Return a group number for each word; the same continuations end all words of a group."""
-
-    def label(self, opening: str) -> Label:
-        """Classify a token by the first characters of its text."""
-
-    def is_space(self, label: Label) -> bool:
-        """Return True if tokens with this label begin with white space."""
-
-    def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
-        """Return the labels that, coming right after ``word`` (itself after ``left``), end it for certain.
-
-        ``closed`` says that the tokenizer closed a pre-token here, which does not tell whether white space follows.
-        """
-
-    def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
-        """Return the labels after which one would have to read on to know whether ``word`` has ended."""
-
-    def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return whether ``word``, itself after ``left``, ends where ``rest`` follows; ``None`` if one must read on."""
-
-    def possible_boundaries(self, text: str) -> Iterable[int]:
-        """Return the positions strictly inside ``text`` where a word may end, whatever stands to the left of it."""
-
-
-# --- definitions ------------------------------------------------------------------------------------------------------
-
-
-class CharacterClassDefinition:
-    """A definition that looks at the class of the next character only.
-
-    Everything follows from :meth:`ends_word`. The other methods may be overridden by faster ones.
-
-    Examples
-    --------
-    >>> class Hyphens(CharacterClassDefinition):
-    ...     name = "hyphens"
-    ...
-    ...     def ends_word(self, left, word, following):
-    ...         return following in (SPACE, END, "hyphen") or word.endswith("-")
-    >>> [word.text for word in Hyphens().segment("a well-known word")]
-    ['a', 'well', '-', 'known', 'word']
-    """
-
-    name: str
-    local = False
-    ends_by_rule = True
-    looks_back: int = LEFT_CONTEXT_CHARACTERS
-    """How many characters before a word may decide where it ends; set it to fewer if they suffice."""
-
-    def bind(self) -> WordDefinition:
-        """Return the definition itself: its labels do not depend on the vocabulary."""
-        return self
-
-    @abstractmethod
-    def ends_word(self, left: str, word: str, following: Label) -> bool:
-        """Return True if ``word``, itself after ``left``, ends where a character of this class (or the end) follows."""
-
-    def segment(self, text: str) -> list[Word]:
-        """Cut wherever the rule says that a word ends, and drop the white space."""
-        inner = [i for i in range(1, len(text)) if self._cuts_at(text, i)]
-        pieces = pairwise([0, *inner, len(text)])
-        return [Word(text[a:b], a, b) for a, b in pieces if b > a and not is_white_space(text[a])]
-
-    def _cuts_at(self, text: str, position: int) -> bool:
-        """Return True if a word, or the white space between words, ends at a position."""
-        space = is_white_space(text[position])
-        if space != is_white_space(text[position - 1]):
-            return True
-        if space:
-            return False
-        before = text[max(0, position - LEFT_CONTEXT_CHARACTERS) : position]
-        return self.ends_word("", before, character_class(text[position]))
-
-    def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
-        """Cut all texts of a batch into words, one text after the other."""
-        return segment_all(self, batch)
-
-    def boundary_groups(self, batch: TextBatch, starts: Ints, ends: Ints) -> Ints:
-        """Return the same number for equal words with equal text before them."""
-        lows = np.maximum(starts - LEFT_CONTEXT_CHARACTERS, 0)
-        return number_distinct(batch.text[a:b] for a, b in zip(lows.tolist(), ends.tolist(), strict=True))
-
-    def label(self, opening: str) -> Label:
-        """Classify a token by its first character."""
-        return character_class(opening[0]) if opening else CONTINUES
-
-    def is_space(self, label: Label) -> bool:
-        """Return True if tokens with this label begin with white space."""
-        return label == SPACE
-
-    def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
-        """Return the labels that end ``word``."""
-        last = last_class(word) if closed else ""
-        ending = set()
-        for label in labels:
-            if label in (UNREACHABLE, INNER_BYTES):
-                continue
-            if self.ends_word(left, word, label) or (closed and usually_spaced(last, label)):
-                ending.add(label)
-        return frozenset(ending)
-
-    def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
-        """Return no label: one character decides everything here."""
-        return frozenset()
-
-    def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return whether the first character of ``rest`` ends ``word``."""
-        return self.ends_word(left, word, character_class(rest[0]) if rest else END)
-
-    def possible_boundaries(self, text: str) -> Iterable[int]:
-        """Return the positions inside ``text`` where a word ends after some text to the left of it."""
-        inner = [i for i in range(1, len(text)) if not is_white_space(text[i - 1])]
-        return [i for i in inner if self._may_end(text[:i], character_class(text[i]))]
-
-    def _may_end(self, word: str, following: Label) -> bool:
-        return any(self.ends_word(left, word, following) for left in LEFT_EXAMPLES)
+# --- built-in definitions ---------------------------------------------------------------------------------------------
 
 
 class Whitespace(CharacterClassDefinition):
@@ -236,10 +87,10 @@ class Whitespace(CharacterClassDefinition):
 
     def label(self, opening: str) -> Label:
         """Classify a token by its first character: white space, what usually has white space before it, the rest."""
-        found = character_class(opening[0]) if opening else CONTINUES
-        if found == SPACE:
+        first_class = character_class(opening[0]) if opening else CONTINUES
+        if first_class == SPACE:
             return SPACE
-        return LETTER if found in (LETTER, OPENING) else PUNCTUATION
+        return LETTER if first_class in (LETTER, OPENING) else PUNCTUATION
 
     def possible_boundaries(self, text: str) -> Iterable[int]:
         """Return the positions where white space begins."""
@@ -278,9 +129,10 @@ class Punctuation(CharacterClassDefinition):
     def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
         """Cut all texts of a batch at once; :meth:`segment` is the readable twin."""
         classes = character_classes(batch)
-        codes, last = classes.codes, classes.last
+        codes = classes.codes
         space = codes == CLASS_CODE[SPACE]
-        following, preceding = codes[1:], last[:-1]
+        following = codes[1:]
+        preceding = classes.last[:-1]
         # cuts[i] is about the boundary between characters i and i + 1
         cuts = following != preceding
         for code in _STANDALONE_CODES:
@@ -332,70 +184,6 @@ def _ends_in_clitic_apostrophe(text: str) -> bool:
     return last_class(base[:-1]) == LETTER
 
 
-# --- words that end by no rule ----------------------------------------------------------------------------------------
-
-
-class SpanDefinition:
-    """Words that end by no rule: anything may follow, and a word's probability is that of its characters.
-
-    Derive from it for scripts without spaces, and say how a text is cut into words.
-
-    Examples
-    --------
-    >>> class Pairs(SpanDefinition):
-    ...     name = "pairs"
-    ...
-    ...     def segment(self, text):
-    ...         return [Word(text[i : i + 2], i, min(i + 2, len(text))) for i in range(0, len(text), 2)]
-    >>> [word.text for word in Pairs().segment("我喜欢茶")]
-    ['我喜', '欢茶']
-    """
-
-    name: str
-    local = True
-    ends_by_rule = False
-
-    def bind(self) -> WordDefinition:
-        """Return the definition itself: its labels do not depend on the vocabulary."""
-        return self
-
-    @abstractmethod
-    def segment(self, text: str) -> list[Word]:
-        """Cut a text into words."""
-
-    def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
-        """Cut all texts of a batch into words, one text after the other."""
-        return segment_all(self, batch)
-
-    def boundary_groups(self, batch: TextBatch, starts: Ints, ends: Ints) -> Ints:
-        """Return one group: anything may follow any word."""
-        return np.zeros(len(starts), dtype=np.int64)
-
-    def label(self, opening: str) -> Label:
-        """Classify a token by its first character."""
-        return character_class(opening[0]) if opening else CONTINUES
-
-    def is_space(self, label: Label) -> bool:
-        """Return True if tokens with this label begin with white space."""
-        return label == SPACE
-
-    def boundaries(self, left: str, word: str, labels: Sequence[Label], closed: bool = False) -> frozenset[Label]:
-        """Return all labels."""
-        return frozenset(labels)
-
-    def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
-        """Return no label: nothing is decided by what follows."""
-        return frozenset()
-
-    def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return True: anything may follow."""
-        return True
-
-    def possible_boundaries(self, text: str) -> Iterable[int]:
-        """Return every position inside ``text``."""
-        return range(1, len(text))
-
-
 class Characters(SpanDefinition):
     """Every character that is not white space is a word, with the combining marks that follow it."""
 
@@ -409,96 +197,16 @@ class Characters(SpanDefinition):
 _CHARACTER = regex.compile(r"\S[\p{M}\p{Cf}]*")
 
 
-class WithoutBoundaries(SpanDefinition):
-    """The words of another definition, without its rule for what ends them."""
-
-    def __init__(self, definition: WordDefinition) -> None:
-        self.name = f"{definition.name}, without boundaries"
-        self._definition = definition
-
-    def segment(self, text: str) -> list[Word]:
-        """Cut a text as the other definition does."""
-        return self._definition.segment(text)
-
-    def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
-        """Cut texts as the other definition does."""
-        return self._definition.spans(batch)
-
-
-class Segmenter(SpanDefinition):
-    """Words as a function cuts them, for scripts without spaces.
-
-    Parameters
-    ----------
-    name
-        What tables call the definition.
-    cut
-        Cuts a text into pieces, which are the text when they are put together again, but for white space.
-    """
-
-    def __init__(self, name: str, cut: Callable[[str], Iterable[str]]) -> None:
-        self.name = name
-        self._cut = cut
-
-    def segment(self, text: str) -> list[Word]:
-        """Return the pieces that are not white space alone."""
-        found, position = [], 0
-        for piece in self._cut(text):
-            word = piece.strip()
-            if not word:
-                continue
-            while position < len(text) and is_white_space(text[position]):
-                position += 1
-            if not text.startswith(word, position):
-                raise AlignmentError(
-                    f"{self.name} cut '{text[position : position + 30]}' into '{word}', which is not how it begins."
-                )
-            found.append(Word(word, position, position + len(word)))
-            position += len(word)
-        return found
-
-
-# --- shared by definitions --------------------------------------------------------------------------------------------
-
-
-def segment_all(definition: WordDefinition, batch: TextBatch) -> tuple[Ints, Ints]:
-    """Cut all texts of a batch into words, one text after the other."""
-    bounds = []
-    for document, text_start in zip(batch.documents, batch.text_starts.tolist(), strict=False):
-        bounds += [(text_start + word.start, text_start + word.end) for word in definition.segment(document.text)]
-    array = np.array(bounds, dtype=np.int64).reshape(-1, 2)
-    return array[:, 0], array[:, 1]
-
-
-def number_distinct(texts: Iterable[str]) -> Ints:
-    """Return a number for each text; equal texts have equal numbers."""
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-
-
 # --- definitions by name ----------------------------------------------------------------------------------------------
-
-
-def _regex(pattern: str) -> WordDefinition:
-    from wordprob.core.pattern_words import Regex  # builds on this module
-
-    return Regex(pattern)
-
-
-def _segmenter(name: str) -> WordDefinition:
-    from wordprob.core import segmenters  # they build on this module
-
-    found: WordDefinition = getattr(segmenters, name)()
-    return found
 
 
 DEFINITIONS: dict[str, Callable[[str], WordDefinition]] = {
     "whitespace": lambda _: Whitespace(),
     "punctuation": lambda _: Punctuation(),
     "characters": lambda _: Characters(),
-    "regex": _regex,
-    "jieba": lambda _: _segmenter("jieba"),
-    "mecab": lambda _: _segmenter("mecab"),
+    "regex": Regex,
+    "jieba": lambda _: segmenters.jieba(),
+    "mecab": lambda _: segmenters.mecab(),
 }
 """Word definitions by name: what makes one from the text after the colon."""
 
@@ -549,42 +257,3 @@ def check_boundary(boundary: str) -> None:
     """Raise, unless this is ``rule``, ``none``, or the name of a word definition."""
     if boundary not in ("rule", "none"):
         define(boundary)
-
-
-# --- words that the user gives ----------------------------------------------------------------------------------------
-
-
-def locate(text: str, words: Sequence[str], where: str = "the text") -> list[Word]:
-    """Find the given words in ``text``, in order, with nothing but white space between them.
-
-    >>> locate("He can't.", ["He", "ca", "n't", "."])[2]
-    Word(text="n't", start=5, end=8)
-    """
-    located, position = [], 0
-    for number, word in enumerate(words, start=1):
-        while position < len(text) and is_white_space(text[position]):
-            position += 1
-        if not word or word.isspace():
-            raise AlignmentError(f"{where}: word {number} of the list is empty; leave it out.")
-        if not text.startswith(word, position):
-            raise AlignmentError(
-                f"{where}: word {number} of the list is '{word}', but the text goes on with "
-                f"'{text[position : position + 30]}' (character {position}). The list must give every word of the "
-                "text, in order, as it is spelled there."
-            )
-        located.append(Word(word, position, position + len(word)))
-        position += len(word)
-    rest = text[position:].strip()
-    if rest:
-        raise AlignmentError(
-            f"{where}: the list ends before the text does; left over: '{rest[:30]}' (character {position})."
-        )
-    return located
-
-
-def rule_for(texts: Iterable[str], located: Iterable[Sequence[Word]]) -> WordDefinition:
-    """Return the coarsest built-in rule under which given words end where they do."""
-    for text, words in zip(texts, located, strict=True):
-        if any(word.end < len(text) and not is_white_space(text[word.end]) for word in words):
-            return define("punctuation")
-    return define("whitespace")

@@ -19,7 +19,7 @@ import numpy as np
 from wordprob.core import words
 from wordprob.core.arrays import Floats
 from wordprob.core.atoms import Atoms
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import OptionError, did_you_mean
 from wordprob.models.leaky import LeakyLM
 from wordprob.models.protocol import STATISTICS, PrefixStates, Request, Scores

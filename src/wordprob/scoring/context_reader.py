@@ -10,7 +10,7 @@ import numpy as np
 from wordprob.core.bounded_cache import SizedCache
 from wordprob.core.next_tokens import NextTokens
 from wordprob.core.vocabulary import Tokens, Vocabulary
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.next_word_beginnings import Beginning
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import sub
 
 from wordprob.core.text import Document
-from wordprob.core.words import LEFT_CONTEXT_CHARACTERS
+from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS
 from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices

@@ -23,7 +23,7 @@ from wordprob.core.arrays import Ints, cumulative_offsets, segment_sums
 from wordprob.core.characters import is_white_space
 from wordprob.core.context_limit import WORDS, ContextLimit
 from wordprob.core.text import Document, TextBatch, Word
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, chunk_slices
 from wordprob.scoring.prepare import Chunk, context_words

@@ -13,7 +13,7 @@ import numpy as np
 
 from wordprob.core.text import Document
 from wordprob.core.windows import context_size
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import OVERLAP_CHARACTERS
 from wordprob.scoring.prepare import BatchSettings, Chunk

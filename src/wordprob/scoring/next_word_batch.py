@@ -15,7 +15,7 @@ import numpy as np
 from wordprob.core.arrays import Floats, Ints, common_prefix_length
 from wordprob.core.next_tokens import next_tokens_of
 from wordprob.core.text import Document
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.batching import group_by_prefix
 from wordprob.models.protocol import PrefixStates, Request

@@ -18,7 +18,7 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
 from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
 from wordprob.scoring.cut_off_characters import LARGEST_ERROR

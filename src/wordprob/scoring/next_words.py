@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wordprob.core.words import WordDefinition, define
+from wordprob.core.word_definition import WordDefinition
+from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import SPELLINGS
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible

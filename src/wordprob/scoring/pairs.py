@@ -11,8 +11,10 @@ import numpy as np
 
 from wordprob.errors import InputError, OptionError
 from wordprob.options import DEFAULT_MODEL
+from wordprob.scoring.model_choice import Model, check_models
 from wordprob.scoring.requests import Progress
-from wordprob.scoring.stimuli import Model, Stimuli, check_models, open_table, read_stimuli
+from wordprob.scoring.stimuli import Stimuli
+from wordprob.scoring.stimulus_reading import open_table, read_stimuli
 from wordprob.tables import columns
 from wordprob.tables.formats import ExtendedSheet, Frame, Sheet
 from wordprob.tables.grouping import columns_called

@@ -17,11 +17,12 @@ from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.core.search_steps import Ending, StepFinder
+from wordprob.core.span_words import WithoutBoundaries
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.token_index import TokenIndex
 from wordprob.core.windows import Window, windows
-from wordprob.core.words import LEFT_CONTEXT_CHARACTERS, WithoutBoundaries, WordDefinition
+from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.search_plan import REWRITTEN, SearchPlan, SearchPlanner

@@ -17,7 +17,7 @@ from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
-from wordprob.core.words import WordDefinition
+from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.given import wrap_given_model
 from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel

@@ -17,7 +17,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
 from wordprob.core.vocabulary import TokenizedTexts, Tokens
-from wordprob.core.words import LEFT_CONTEXT_CHARACTERS
+from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS
 from wordprob.models.protocol import Tokenizer
 
 LAST_WORD_CHARACTERS = 32

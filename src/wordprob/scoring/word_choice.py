@@ -14,8 +14,11 @@ from typing import Any
 
 from wordprob.core.characters import is_white_space
 from wordprob.core.pattern_words import Regex
+from wordprob.core.span_words import WithoutBoundaries
 from wordprob.core.text import Document, Word
-from wordprob.core.words import WithoutBoundaries, WordDefinition, define, locate, rule_for
+from wordprob.core.user_words import locate, rule_for
+from wordprob.core.word_definition import WordDefinition
+from wordprob.core.words import define
 from wordprob.errors import InputError
 
 Span = tuple[int, int]

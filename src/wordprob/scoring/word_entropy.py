@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
+from wordprob.core.word_definition import WordDefinition
 from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
-from wordprob.core.words import WordDefinition
 from wordprob.errors import WordprobError
 from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
 from wordprob.scoring.next_word_beginnings import Beginning, Children, NextTokenMasses

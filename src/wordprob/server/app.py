@@ -23,13 +23,12 @@ from wordprob.render import page as render
 from wordprob.scoring.next_words import NextWords
 from wordprob.server.job_queue import (
     ModelLoadingError,
-    NextJob,
-    ScoringJob,
     ScoringQueue,
     SlowError,
     Ticket,
     WorkerError,
 )
+from wordprob.server.jobs import NextJob, ScoringJob
 from wordprob.server.middleware import (
     RETRY_AFTER_SECONDS,
     SHOWN_CHARACTERS,

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordprob import errors
-from wordprob.core.words import define
 from wordprob.errors import ModelError, WordprobError
-from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.options import ModelOptions
 from wordprob.processes import Channel, WorkerProcess
-from wordprob.server.schema import SCORING_FIELDS
+from wordprob.server.jobs import Job, ScoringJob
 from wordprob.server.settings import ServerSettings
 from wordprob.server.waiting_line import BusyError, WaitingLine
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 CACHED_RESULTS = 8
 """Results that are kept, so that downloading what the page shows does not score it again."""
-
 
 LEFT_ALONE_SECONDS = 2.0
 """How long a job goes on whose client has left. One that is nearly done ends by itself, and the model stays loaded."""
@@ -52,56 +50,6 @@ class SlowError(Exception):
 
 class WorkerError(Exception):
     """The worker process failed. The message is for the server's log, not for clients."""
-
-
-@dataclass(frozen=True)
-class ScoringJob:
-    """Texts to score, and how.
-
-    Attributes
-    ----------
-    model
-        The name under which the server offers the model.
-    texts
-        The texts.
-    words
-        A word definition by name, or the words of each text. Not part of ``options``, which check it: a client's
-        pattern is compiled in the worker process only, where it cannot hold up the server.
-    ids
-        Names for the texts; counted from 0 by default.
-    options
-        All other options of scoring.
-    """
-
-    model: str
-    texts: tuple[str, ...]
-    words: str | tuple[tuple[str, ...], ...] = "whitespace"
-    ids: tuple[str, ...] | None = None
-    options: ScoringOptions = field(default_factory=ScoringOptions)
-
-
-@dataclass(frozen=True)
-class NextJob:
-    """A context after which the next word is searched for.
-
-    Attributes
-    ----------
-    model
-        The name under which the server offers the model.
-    texts
-        The context alone.
-    words, top, unit
-        As for :meth:`wordprob.Scorer.next_words`.
-    """
-
-    model: str
-    texts: tuple[str]
-    words: str = "whitespace"
-    top: int = 20
-    unit: str = "bits"
-
-
-Job = ScoringJob | NextJob
 
 
 @dataclass(eq=False)
@@ -320,10 +268,4 @@ class LoadedModel:
     def score(self, job: Job) -> WordTable | NextWords:
         """Do a job with the model in memory."""
         assert self._scorer is not None, "load() comes first"
-        if isinstance(job, NextJob):
-            return self._scorer.next_words(job.texts[0], job.words, top=job.top, unit=job.unit)
-        if isinstance(job.words, str):
-            define(job.words)  # an error for list:FILE too: a request must not read files of this machine
-        words = job.words if isinstance(job.words, str) else [list(words) for words in job.words]
-        options = {name: getattr(job.options, name) for name in SCORING_FIELDS if name != "words"}
-        return self._scorer.score(list(job.texts), words, ids=job.ids, **options)
+        return job.run(self._scorer)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wordprob.core.words import WordDefinition, define
+from wordprob.core.word_definition import WordDefinition
+from wordprob.core.words import define
 from wordprob.errors import InputError
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.next_word_search import NextWordSearch

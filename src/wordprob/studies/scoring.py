@@ -8,8 +8,8 @@ from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
 from wordprob.scoring.loading import load
+from wordprob.scoring.model_choice import check_models
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.stimuli import check_models
 from wordprob.scoring.word_choice import Words
 from wordprob.tables.result import WordTable
 
