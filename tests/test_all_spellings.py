@@ -29,7 +29,7 @@ from wordprob.models.leaky import LeakyLM
 from wordprob.models.toy_tokenizer import ToyTokenizer
 from wordprob.options import ScoringOptions
 from wordprob.scoring.all_spellings import BEYOND_WORD_TOKENS, _Contexts
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.requests import prefix_ids, window_of
 
 EXHAUSTED = {"spellings": "all", "tolerance": 1e-13, "max_open": 100_000, "unit": "nats"}

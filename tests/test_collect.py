@@ -16,7 +16,7 @@ from wordprob.core.words import define
 from wordprob.options import ScoringOptions
 from wordprob.scoring import collect, requests
 from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.requests import ask_along_texts, window_requests
 
 TEXTS = ["So it was. (Was it?) He said 'no', and she's gone.", "", "One", "It was in the evening that she came home."]

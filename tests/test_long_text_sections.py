@@ -15,7 +15,7 @@ from wordprob.core.words import define
 from wordprob.options import ScoringOptions
 from wordprob.scoring import long_text
 from wordprob.scoring import scorer as scorer_module
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepared_batch import Chunk
 
 
 @pytest.fixture(autouse=True)

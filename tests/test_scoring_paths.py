@@ -20,7 +20,7 @@ from wordprob.errors import InputError, ModelError
 from wordprob.options import ScoringOptions
 from wordprob.scoring import scorer as scorer_module
 from wordprob.scoring import worker_pool
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.scorer import score_chunk
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3

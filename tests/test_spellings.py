@@ -17,7 +17,8 @@ from wordprob.core.branches import Branches
 from wordprob.core.joined_tokens import joined_tokens_of
 from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch
-from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.prepare import TextPreparer
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk
 
 
 def finder_of(tokenizer, rule, **options):

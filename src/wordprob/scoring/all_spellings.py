@@ -20,7 +20,7 @@ from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates
 from wordprob.models.request_arrays import RequestArrays
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.prepare import PreparedBatch
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import prefix_ids
 from wordprob.scoring.rounds import Step, ask_together
 from wordprob.scoring.search_plan import SearchPlan

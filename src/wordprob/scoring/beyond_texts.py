@@ -14,7 +14,7 @@ from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
-from wordprob.scoring.prepare import PreparedBatch
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import TailScores, ids_before, window_lows
 from wordprob.scoring.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
 

@@ -11,8 +11,9 @@ from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, row_s
 from wordprob.core.atoms import OpenShares
 from wordprob.core.equation import effective_boundaries, logsumexp
 from wordprob.models.protocol import log_sum_exp
+from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.mass_bounds import MassBounds
-from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import Answers, TailScores, WindowRequests
 
 NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)

@@ -13,7 +13,7 @@ from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
 from wordprob.scoring.documents import check_texts, with_ids
-from wordprob.scoring.prepare import BatchSettings, Chunk
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk
 from wordprob.scoring.shared_contexts import NO_HEAD, heads_of
 from wordprob.scoring.word_choice import WordChoice
 

@@ -19,8 +19,9 @@ from wordprob.core.atoms import EITHER_SHARE, Atoms
 from wordprob.core.characters import Label, character_bytes
 from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
+from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
 from wordprob.scoring.rounds import Question, QuestionStep, Reply
 

@@ -11,7 +11,8 @@ from wordprob.core.equation import ALWAYS, ESTIMATORS, WordTerms
 from wordprob.scoring.all_spellings import SpellingSums
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.mass_bounds import MassBounds
-from wordprob.scoring.prepare import NO_START, BatchSettings, PreparedBatch
+from wordprob.scoring.prepare import NO_START
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 from wordprob.tables.schema import ALL_SPELLINGS, SERVER_BOUNDS
 

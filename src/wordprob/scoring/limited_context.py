@@ -26,7 +26,8 @@ from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, chunk_slices
-from wordprob.scoring.prepare import Chunk, context_words
+from wordprob.scoring.prepare import context_words
+from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.word_choice import WordChoice
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 

@@ -16,7 +16,7 @@ from wordprob.core.windows import context_size
 from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.batching import OVERLAP_CHARACTERS
-from wordprob.scoring.prepare import BatchSettings, Chunk
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 SECTION_CHARACTERS_PER_WINDOW_TOKEN = 32

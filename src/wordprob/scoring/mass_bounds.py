@@ -12,7 +12,8 @@ import numpy as np
 
 from wordprob.core.arrays import Floats
 from wordprob.core.equation import effective_boundaries
-from wordprob.scoring.prepare import BoundarySets, PreparedBatch
+from wordprob.scoring.boundary_sets import BoundarySets
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import Answers, TailScores
 
 

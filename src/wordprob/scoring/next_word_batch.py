@@ -24,7 +24,7 @@ from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.next_word_beginnings import Beginning
 from wordprob.scoring.next_word_search import NextWordSearch
-from wordprob.scoring.prepare import Chunk
+from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64

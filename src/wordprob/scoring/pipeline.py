@@ -16,7 +16,8 @@ from wordprob.scoring.background import BackgroundThread
 from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
+from wordprob.scoring.prepare import TextPreparer
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.requests import (
     Progress,
     WindowRequests,

@@ -20,7 +20,8 @@ from wordprob.models.huggingface.masked import MaskedModel, MaskedToken
 from wordprob.options import ScoringOptions
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, TextPreparer
+from wordprob.scoring.prepare import TextPreparer
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.requests import Progress
 from wordprob.tables.batch_scores import BatchScores
 

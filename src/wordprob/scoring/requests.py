@@ -22,7 +22,7 @@ from wordprob.core.windows import Window
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
-from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
 from wordprob.scoring.search_plan import SearchPlan
 from wordprob.scoring.shared_beginnings import share_beginnings
 

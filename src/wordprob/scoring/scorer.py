@@ -42,7 +42,8 @@ from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
 from wordprob.scoring.long_text import join_sections, sections
 from wordprob.scoring.pipeline import count_on, score_in_threads
-from wordprob.scoring.prepare import BatchSettings, Chunk, PreparedBatch, SearchSettings, TextPreparer
+from wordprob.scoring.prepare import TextPreparer
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch, SearchSettings
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for

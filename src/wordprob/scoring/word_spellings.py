@@ -15,7 +15,7 @@ from wordprob.options import ScoringOptions
 from wordprob.scoring.all_spellings import AllSpellings
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
-from wordprob.scoring.prepare import Chunk, PreparedBatch
+from wordprob.scoring.prepared_batch import Chunk, PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
 from wordprob.scoring.word_choice import BY_RULE, choose_words_of_continuations
 from wordprob.tables.schema import unit_size

@@ -21,7 +21,8 @@ from wordprob.errors import ModelError
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
-from wordprob.scoring.prepare import BatchSettings, Chunk, TextPreparer
+from wordprob.scoring.prepare import TextPreparer
+from wordprob.scoring.prepared_batch import BatchSettings, Chunk
 from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
 from wordprob.tables.batch_scores import BatchScores
 
