@@ -26,11 +26,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
-from wordprob.models.batching import group_by_prefix, keys_of_parts, pack
+from wordprob.models.batching import pack
 from wordprob.models.huggingface.attention_implementation import attention_window
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
 from wordprob.models.huggingface.grouped_attention import GroupedAttention
 from wordprob.models.huggingface.kept_sequences import KeptSequences
+from wordprob.models.huggingface.request_groups import (
+    NO_REQUESTS,
+    RequestGroups,
+    SharedContext,
+    group_requests,
+    with_common_tokens,
+)
 from wordprob.models.huggingface.rest_rows import (
     CONTEXT,
     RestBatch,
@@ -58,35 +65,6 @@ KEPT_BATCHES_BEFORE_ROWS = 8
 MAX_MASK_NUMBERS = 1 << 25
 """Numbers in the attention mask of a batch in which contexts and rests are run together, at most."""
 NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
-
-
-class SharedContext(NamedTuple):
-    """A context, and the requests that go on from it or from a part of it, by index.
-
-    ``n_more`` of its tokens, the last ones, are not of the requests' contexts, but come next in all of them.
-    """
-
-    ids: Ints
-    members: Ints
-    n_more: int = 0
-
-
-class RequestGroups(NamedTuple):
-    """Requests by how they are run, as indices.
-
-    Attributes
-    ----------
-    in_full
-        Those that are run in full, and of which nothing is kept.
-    kept
-        Those that are run in full, and whose states are kept.
-    shared
-        Contexts, each with the requests that go on from it.
-    """
-
-    in_full: Ints
-    kept: Ints
-    shared: list[SharedContext]
 
 
 class SequenceStates(NamedTuple):
@@ -173,25 +151,11 @@ class PrefixCache:
     def split(self, requests: RequestArrays, states: PrefixStates | None) -> RequestGroups:
         """Return which requests are run in full, and the others by their contexts.
 
-        A request that has no context is run in full; so is one that alone has its context, unless that is kept for
-        later calls. All are where that takes one small batch: contexts and rests would take two.
+        All are run in full where that takes one small batch: contexts and rests would take two.
         """
-        none = np.zeros(0, dtype=np.int64)
         if states is None and requests.lengths.sum() <= self._forward.small_batch_tokens:
-            return RequestGroups(np.arange(len(requests)), none, [])
-        fits = self._fit(requests.lengths)
-        has_context = requests.context_tokens > 0
-        is_in_full = ~fits | (~has_context if states is None else False)
-        contexts = different_contexts(requests, np.flatnonzero(fits & has_context))
-        shared = []
-        for group in group_by_prefix([context.ids for context in contexts]):
-            members = np.concatenate([contexts[place].members for place in group.members])
-            if len(members) == 1 and states is None:
-                is_in_full[members] = True
-            else:
-                shared.append(SharedContext(contexts[group.longest].ids, members))
-        kept = none if states is None else np.flatnonzero(fits & ~has_context)
-        return RequestGroups(np.flatnonzero(is_in_full), kept, shared)
+            return RequestGroups(np.arange(len(requests)), NO_REQUESTS, [])
+        return group_requests(requests, self._fit(requests.lengths), keeps_states=states is not None)
 
     def run_and_keep(
         self, requests: RequestArrays, indices: Ints, states: PrefixStates
@@ -568,49 +532,6 @@ class PrefixCache:
                     column += n_run
         finally:
             kept.states.release(new[is_kept])
-
-
-def different_contexts(requests: RequestArrays, numbers: Ints) -> list[SharedContext]:
-    """Return the contexts of some requests: one for all that are within the same head, and those that go beyond one."""
-    sequences, n_context = requests.sequences, requests.context_tokens
-    n_beyond = n_context[numbers] - sequences.head_lengths[numbers]
-    contexts = []
-    in_heads = numbers[n_beyond <= 0]
-    by_head = in_heads[np.argsort(sequences.head_numbers[in_heads], kind="stable")]
-    heads, firsts = np.unique(sequences.head_numbers[by_head], return_index=True)
-    for head, members in zip(heads.tolist(), np.split(by_head, firsts[1:]), strict=False):
-        contexts.append(SharedContext(sequences.heads[head][: n_context[members].max()], members))
-
-    members_of: dict[tuple[int, int, bytes], list[int]] = {}
-    beyond = n_beyond > 0
-    others = numbers[beyond]
-    starts = sequences.own_offsets[others]
-    for number, head, length, key in zip(
-        others.tolist(),
-        sequences.head_numbers[others].tolist(),
-        sequences.head_lengths[others].tolist(),
-        keys_of_parts(sequences.own_ids, starts, starts + n_beyond[beyond]),
-        strict=True,
-    ):
-        members_of.setdefault((head, length, key), []).append(number)
-    for same in members_of.values():
-        contexts.append(SharedContext(sequences.ids_of(same[0])[: n_context[same[0]]], np.array(same)))
-    return contexts
-
-
-def with_common_tokens(context: SharedContext, requests: RequestArrays) -> SharedContext:
-    """Return a context with the tokens that come next in all its requests, so that these are run once."""
-    members, length = context.members, len(context.ids)
-    if len(members) < 2 or (requests.context_tokens[members] != length).any():
-        return context
-    shortest = int(requests.lengths[members].min())
-    more: list[int] = []
-    while length + len(more) < shortest - 1:  # something is left to run of each
-        following = requests.sequences.ids_at(members, np.full(len(members), length + len(more)))
-        if (following != following[0]).any():
-            break
-        more.append(int(following[0]))
-    return SharedContext(np.append(context.ids, more).astype(np.int64), members, len(more))
 
 
 def _cache_of(layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
