@@ -1,8 +1,8 @@
-"""Which models score a table: checked and named before any is loaded, then opened one at a time."""
+"""Which models score a table or a study: checked and named before any is loaded, then opened one at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def _identity(model: Model) -> ModelIdentity:
     return identity_of(options)
 
 
-def open_scorer(model: Model, load_options: Mapping[str, Any]) -> Scorer:
+def open_scorer(model: Model, **load_options: Any) -> Scorer:
     """Return a scorer as it is; load a model that is given in another way.
 
     ``load_options`` are for a model that is given by its name alone.

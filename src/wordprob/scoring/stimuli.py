@@ -118,7 +118,7 @@ class Stimuli(StimulusTable):
         self, model: Model, load_options: Mapping[str, Any], positions: Sequence[int], **scoring: Any
     ) -> WordTable:
         """Score the texts at these positions; a model that is opened here is not kept."""
-        scorer = open_scorer(model, load_options)
+        scorer = open_scorer(model, **load_options)
         words: Words = self.words
         if self.layout.places is not None:
             words = [self.layout.places[position] for position in positions]

@@ -14,14 +14,13 @@ from wordprob.analysis import outputs, texts
 from wordprob.analysis.perplexity import TOTALS, PerplexityResult, corpus_totals, text_totals
 from wordprob.errors import InputError, OptionError, counted
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
+from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.sources import Source, find
 from wordprob.studies.options import PerplexityOptions, check_scoring, combined
 from wordprob.studies.scoring import (
-    StudyModel,
     StudyProgress,
     as_list,
     model_labels,
-    open_scorer,
     options_record,
     score_texts,
 )
@@ -35,7 +34,7 @@ SCORING_OPTIONS = ("boundary", "words", "min_context", "readers")
 
 def perplexity(
     sources: str | Path | Sequence[str | Path],
-    models: StudyModel | Sequence[StudyModel] = DEFAULT_MODEL,
+    models: Model | Sequence[Model] = DEFAULT_MODEL,
     options: PerplexityOptions | None = None,
     *,
     scoring: ScoringOptions | None = None,
@@ -82,7 +81,7 @@ def perplexity(
         raise OptionError("`words` is a list; totals need a rule that finds the words of any text.")
     names = [str(source) for source in as_list(sources)]
     found = find(names, options.whole_file)
-    chosen_models: list[StudyModel] = as_list(models)
+    chosen_models: list[Model] = as_list(models)
     labels = model_labels(chosen_models)
     n_blank = _check_texts(found, options)
 
@@ -130,7 +129,7 @@ def _check_texts(sources: Sequence[Source], options: PerplexityOptions) -> int:
 
 
 def _score(
-    model: StudyModel,
+    model: Model,
     label: str,
     sources: Sequence[Source],
     options: PerplexityOptions,

@@ -13,16 +13,15 @@ from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, Readi
 from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
+from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.studies.options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
 from wordprob.studies.reading_time_corpora import prepare_corpora
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, dataset, fold_files
 from wordprob.studies.reading_time_tables import prepare_tables
 from wordprob.studies.scoring import (
-    StudyModel,
     StudyProgress,
     as_list,
     model_labels,
-    open_scorer,
     options_record,
     score_texts,
 )
@@ -40,7 +39,7 @@ SCORING_OPTIONS = ("boundary", "min_context", "max_context", "spellings", "toler
 def reading_times(
     tables: str | Path | Sequence[str | Path] = (),
     corpora: str | Sequence[str] = (),
-    models: StudyModel | Sequence[StudyModel] = (),
+    models: Model | Sequence[Model] = (),
     options: ReadingTimesOptions | None = None,
     *,
     scoring: ScoringOptions | None = None,
@@ -101,7 +100,7 @@ def reading_times(
 def reading_time_table(
     tables: str | Path | Sequence[str | Path] = (),
     corpora: str | Sequence[str] = (),
-    models: StudyModel | Sequence[StudyModel] = (),
+    models: Model | Sequence[Model] = (),
     options: ReadingTimesOptions | None = None,
     *,
     scoring: ScoringOptions | None = None,
@@ -133,7 +132,7 @@ class StudyInputs:
 
     tables: list[Path]
     corpora: list[str]
-    models: list[StudyModel]
+    models: list[Model]
     labels: list[str]
     options: ReadingTimesOptions
     scoring: ScoringOptions
@@ -146,7 +145,7 @@ class StudyInputs:
         options = combined(ReadingTimesOptions, options, named_options)
         scoring = scoring or ScoringOptions()
         paths = [Path(path) for path in as_list(tables)]
-        chosen_models: list[StudyModel] = as_list(models)
+        chosen_models: list[Model] = as_list(models)
         _check_inputs(paths, as_list(corpora), chosen_models, options)
         check_scoring(scoring, *SCORING_OPTIONS)
         return cls(paths, as_list(corpora), chosen_models, model_labels(chosen_models), options, scoring)
@@ -173,7 +172,7 @@ def _read_and_score(
 
 
 def _check_inputs(
-    tables: Sequence[Path], corpora: Sequence[str], models: Sequence[StudyModel], options: ReadingTimesOptions
+    tables: Sequence[Path], corpora: Sequence[str], models: Sequence[Model], options: ReadingTimesOptions
 ) -> None:
     """Raise if inputs and options contradict one another, or if an option would be ignored."""
     given = changed(options)
@@ -213,7 +212,7 @@ def _input_files(tables: Sequence[Path], options: ReadingTimesOptions) -> list[s
 
 def _score(
     prepared: PreparedStudy,
-    models: Sequence[StudyModel],
+    models: Sequence[Model],
     labels: Sequence[str],
     options: ReadingTimesOptions,
     scoring: ScoringOptions,

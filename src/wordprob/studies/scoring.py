@@ -1,4 +1,4 @@
-"""What both studies do with models: name them, open them one after another, and score texts in nats."""
+"""What all studies do with models: name them, and score texts in nats."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
-from wordprob.scoring.loading import load
-from wordprob.scoring.model_choice import check_models
+from wordprob.scoring.model_choice import Model, check_models
 from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.tables.result import WordTable
-
-StudyModel = str | Path | ModelOptions | Scorer
-"""A model's name or path, its name with further options, or a scorer that is open already."""
 
 StudyProgress = Callable[[str, int, int], None]
 """Called with what is being scored or fetched, how much of it is done, and how much there is (0 if unknown)."""
@@ -33,18 +29,9 @@ def as_list(items: Any) -> list[Any]:
     return list(items)
 
 
-def model_labels(models: Sequence[StudyModel]) -> list[str]:
+def model_labels(models: Sequence[Model]) -> list[str]:
     """Return what tables call the models; raise if one does not exist or two have the same name."""
     return check_models(models) if models else []
-
-
-def open_scorer(model: StudyModel) -> Scorer:
-    """Open a model, unless it is open already."""
-    if isinstance(model, Scorer):
-        return model
-    if isinstance(model, ModelOptions):
-        return load(**model.to_dict())
-    return load(model)
 
 
 def score_texts(
@@ -55,7 +42,7 @@ def score_texts(
     description: str,
     progress: StudyProgress | None,
 ) -> WordTable:
-    """Score texts in nats, the unit of both studies; ``description`` tells ``progress`` what is being scored."""
+    """Score texts in nats, the unit of all studies; ``description`` tells ``progress`` what is being scored."""
 
     def report(done: int, total: int) -> None:
         if progress is not None:
@@ -67,7 +54,7 @@ def score_texts(
 def options_record(
     inputs: dict[str, Any],
     options: Options,
-    models: Sequence[StudyModel],
+    models: Sequence[Model],
     labels: Sequence[str],
     scoring: dict[str, Any],
 ) -> dict[str, Any]:
@@ -83,13 +70,13 @@ def options_record(
     return record
 
 
-def _model_record(model: StudyModel, label: str) -> str:
+def _model_record(model: Model, label: str) -> str:
     if isinstance(model, Scorer):
         return label
     return model.model if isinstance(model, ModelOptions) else str(model)
 
 
-def _opening_options(models: Sequence[StudyModel]) -> dict[str, Any]:
+def _opening_options(models: Sequence[Model]) -> dict[str, Any]:
     """Return the options that models were opened with; a command opens all of them with the same."""
     for model in models:
         if isinstance(model, ModelOptions):

@@ -15,15 +15,14 @@ from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings,
 from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
+from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
 from wordprob.studies.scoring import (
-    StudyModel,
     StudyProgress,
     as_list,
     model_labels,
-    open_scorer,
     options_record,
     score_texts,
 )
@@ -48,7 +47,7 @@ LIST_PREFIX = "list:"
 
 def word_lengths(
     sources: str | Path | Sequence[str | Path],
-    models: StudyModel | Sequence[StudyModel] = (),
+    models: Model | Sequence[Model] = (),
     options: WordLengthsOptions | None = None,
     *,
     scoring: ScoringOptions | None = None,
@@ -96,7 +95,7 @@ def word_lengths(
     scoring = scoring or ScoringOptions()
     check_scoring(scoring, *SCORING_OPTIONS)
     names = [str(source) for source in as_list(sources)]
-    chosen_models: list[StudyModel] = as_list(models)
+    chosen_models: list[Model] = as_list(models)
     word_filter = WordFilter(options.keep, options.case, options.min_count)
     settings = WordLengthSettings(word_filter, options.bootstrap, options.seed)
     sizes = parse_sizes(options.sizes)
@@ -186,7 +185,7 @@ def _aggregate(paths: Sequence[Path], word_filter: WordFilter) -> dict[str, Type
 
 def _score(
     sources: Sequence[str],
-    models: Sequence[StudyModel],
+    models: Sequence[Model],
     labels: Sequence[str],
     word_filter: WordFilter,
     options: WordLengthsOptions,
