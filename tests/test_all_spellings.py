@@ -482,3 +482,44 @@ def test_the_text_is_run_once(tokenizer_of):
     wordprob.Scorer(model).score(["She saw the blicket.", "It's odd"], spellings="all", tolerance=0.3, max_open=20)
     # Each text, and at most the start token by itself, where a text's first character is cut off and read on.
     assert model.prefix_cache.contexts_run <= 3
+
+
+# --- what is recorded, and what is refused ----------------------------------------------------------------------------
+
+
+def test_the_metadata_say_how_spellings_were_counted(leaky, tmp_path):
+    table = leaky.score("the mark", spellings="all", tolerance=0.5, max_open=7)
+    recorded = {"spellings": "all", "tolerance": "0.5", "max_open": "7"}
+    assert recorded.items() <= table.metadata.items()
+    for name in ("words.parquet", "words.tsv"):
+        table.write(tmp_path / name)
+        assert recorded.items() <= wordprob.WordTable.read(tmp_path / name).metadata.items()
+    continuations = leaky.score_continuations("the", ["mark"], spellings="all", tolerance=math.inf)
+    assert continuations.metadata["tolerance"] == "inf"
+    assert not recorded.keys() & leaky.score("the mark").metadata.keys()
+
+
+@pytest.mark.parametrize("command", [("score", "--text", "x"), ("candidates", "--context", "x", "--candidate", "y")])
+def test_a_count_of_prefixes_needs_all_spellings(command):
+    result = CliRunner().invoke(cli, [*command, "--prefixes-opened", "--model", "no/such-model"])
+    assert isinstance(result.exception, OptionError)
+    assert "choose all as `spellings`" in str(result.exception)
+
+
+def test_a_count_of_prefixes_needs_all_spellings_in_python(leaky):
+    with pytest.raises(OptionError, match="choose all as `spellings`, or leave it out"):
+        leaky.score("the mark", extras=["prefixes_opened"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("spellings", "the", "mark"),
+        ("candidates", "--context", "the", "--candidate", "mark"),
+        ("next", "--context", "the"),
+    ],
+)
+def test_a_second_model_is_refused(command):
+    result = CliRunner().invoke(cli, [*command, "--model", "exact:leaky", "-m", "exact:bow"])
+    assert result.exit_code == 2
+    assert "--model names 2 models (exact:leaky, exact:bow); this command takes one" in result.output
