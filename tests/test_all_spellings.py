@@ -88,6 +88,36 @@ def test_all_spellings_are_never_less_likely_than_the_tokenizers_own(leaky):
         assert (table["surprisal_all"] <= table["surprisal"] + 1e-12).all()
 
 
+OWN_TOLERANCE_BITS = 1e-3
+"""Characters that are cut off count in the tokenizer's own spellings before it is certain what they become."""
+
+
+@pytest.mark.parametrize("tolerance", [math.inf, 1.0])
+def test_no_tokenizers_own_spelling_is_left_out(load_shared, tolerance):
+    scorer = load_shared("fiction-eow")
+    text = "She saw the little marked. Bulwarks and"
+    table = scorer.score(text, spellings="all", tolerance=tolerance).to_pandas()
+    assert (table["surprisal_all"] <= table["surprisal"] + OWN_TOLERANCE_BITS).all()
+    assert (table["surprisal_all_low"] <= table["surprisal_all"]).all()
+    found = scorer.spellings("She saw the little", "marked.", tolerance=tolerance)
+    row = scorer.score("She saw the little marked.", spellings="all", tolerance=tolerance).to_pandas().iloc[4]
+    assert found.surprisal_all == pytest.approx(row["surprisal_all"], abs=1e-6)
+    assert found.surprisal_all_low == pytest.approx(row["surprisal_all_low"], abs=1e-6)
+    assert found.surprisal_all <= found.surprisal + OWN_TOLERANCE_BITS
+
+
+def test_cut_off_characters_in_the_tokenizers_own_spellings_are_not_certain(tokenizer_of):
+    """What is counted of them may turn out to end no word, so that it is no part of the certain mass."""
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    reference = AllSequences(scorer.model.tokenizer, probabilities(scorer.model), prune=1e-7)
+    for text in ("naïve", "It's a dax."):
+        table = scorer.score(text, spellings="all", tolerance=math.inf).to_pandas()
+        expected = reference.all_words(text, define("whitespace").segment(text), define("whitespace"))
+        for row, value in zip(table.itertuples(), expected, strict=True):
+            assert row.surprisal_all / math.log2(math.e) >= value.surprisal.low - CUT_OFF_TOLERANCE_NATS
+            assert row.surprisal_all <= row.surprisal + OWN_TOLERANCE_BITS
+
+
 @pytest.mark.parametrize("context", ["the mark", "the ma", "mark.", "he"])
 def test_the_next_characters_and_the_end_add_up(leaky, context):
     alphabet = sorted(set("".join(piece.decode() for piece in leaky.model.tokenizer.vocabulary.token_bytes)))
@@ -165,6 +195,40 @@ def test_random_languages(pieces, text, seed, definition):
     scorer = wordprob.Scorer(LeakyLM(tokenizer, seed))
     reference = AllSequences(tokenizer, lambda ids: scorer.model.distribution(ids[-1]), prune=0, contexts=CONTEXTS)
     compare(scorer, reference, text, definition)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    PIECES,
+    st.text("abc .", min_size=1, max_size=9),
+    st.integers(0, 1000),
+    st.sampled_from(DEFINITIONS),
+    st.sampled_from(TOLERANCES_BITS),
+    st.integers(1, 8),
+)
+def test_random_languages_before_the_search_is_exhausted(pieces, text, seed, definition, tolerance, max_open):
+    tokenizer = ToyTokenizer(r" ?[abc]+|[.]+ ?|\s", (*pieces, *"abc. "))
+    scorer = wordprob.Scorer(LeakyLM(tokenizer, seed))
+    check_bounds(scorer, text, definition, tolerance, max_open)
+
+
+@pytest.mark.parametrize("max_open", [1, 4])
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("family", ["bow", "bow-marked", "bow-joined", "eow", "eow-unmarked"])
+def test_families_of_tokenizers_before_the_search_is_exhausted(family, definition, max_open):
+    scorer = wordprob.Scorer(LeakyLM(ExactLM.bigram(family, longest=1).tokenizer))
+    for text in ("She saw the mark.", "the marker's?", "mark? She", "saw"):
+        for tolerance in TOLERANCES_BITS:
+            check_bounds(scorer, text, definition, tolerance, max_open)
+
+
+def check_bounds(scorer, text, definition, tolerance, max_open):
+    """The truth is inside the interval, and the tokenizer's own spellings are never more likely than all."""
+    exact = scorer.score(text, definition, **EXHAUSTED | {"unit": "bits"}).to_pandas()
+    table = scorer.score(text, definition, spellings="all", tolerance=tolerance, max_open=max_open).to_pandas()
+    assert (table["surprisal_all_low"] <= exact["surprisal_all"] + 1e-11).all()
+    assert (exact["surprisal_all"] <= table["surprisal_all"] + 1e-11).all()
+    assert (table["surprisal_all"] <= table["surprisal"] + 1e-11).all()
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)

@@ -6,8 +6,9 @@ time
 
     found  ≤  mass of the word  ≤  found + Σ prefixes not opened
 
-and opening the heaviest prefixes first closes the interval with the fewest questions to the model. Masses are relative
-to the observed tokens before the word; :class:`SpellingSearch` keeps them scaled, so that none is lost to underflow.
+and opening the heaviest prefixes first closes the interval with the fewest questions to the model. What the tokenizer's
+own spellings have is known from the start, so the mass is never less than that. Masses are relative to the observed
+tokens before the word; :class:`SpellingSearch` keeps them scaled, so that none is lost to underflow.
 
 All words of a batch are searched for side by side, each by itself. Most of the prefixes that wait are never opened, so
 they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`.
@@ -192,11 +193,13 @@ class SpellingSearch:
         ``[N]``: what the log-probabilities of each search are relative to.
     keep_spellings
         Whether to keep the spellings that are found.
+    log_own
+        ``[N]``: the logarithm of what the tokenizer's own spellings of each word have for certain, if that is known.
 
     Attributes
     ----------
     found
-        ``[N]``: the mass that is certain, scaled.
+        ``[N]``: the mass of what was found, scaled.
     undecided
         ``[N]``: the mass of which nothing that the model says can decide whether the word has ended, scaled.
     opened
@@ -205,9 +208,16 @@ class SpellingSearch:
         For each word the spellings that were found, where they are kept.
     """
 
-    def __init__(self, words: Sequence[SearchedWord], log_scales: Floats, keep_spellings: bool = False) -> None:
+    def __init__(
+        self,
+        words: Sequence[SearchedWord],
+        log_scales: Floats,
+        keep_spellings: bool = False,
+        log_own: Floats | None = None,
+    ) -> None:
         self.words = words
         self.log_scales = log_scales
+        self.log_own = np.full(len(words), -np.inf) if log_own is None else log_own
         self.found = np.zeros(len(words))
         self.undecided = np.zeros(len(words))
         self.opened = np.zeros(len(words), dtype=np.int64)
@@ -355,8 +365,12 @@ class SpellingSearch:
 
     @property
     def log_low(self) -> Floats:
-        """``[N]``: the logarithm of the mass that was found."""
-        return self._log(self.found)
+        """``[N]``: the logarithm of the mass that is certain: what was found, or the own spellings, if these are more.
+
+        Nothing is left to find once no prefix waits: then own spellings can be more only by rounding, and do not count.
+        """
+        found = self._log(self.found)
+        return np.where(self.log_own > found, np.minimum(self.log_own, self.log_high), found)
 
     @property
     def log_high(self) -> Floats:
@@ -374,7 +388,7 @@ class SpellingSearch:
         low, high = self.log_low, self.log_high
         with np.errstate(invalid="ignore"):
             is_narrow: Bools = high - low <= tolerance_nats
-        return np.where(self.found > 0.0, is_narrow, high == -np.inf)
+        return np.where(low > -np.inf, is_narrow, high == -np.inf)
 
 
 def _heaviest(waiting: _Waiting, allowed: Floats, room: Ints) -> Bools:
