@@ -504,6 +504,64 @@ def test_each_spelling_has_its_own_probability(leaky):
             assert each.probability == pytest.approx(p / reached, rel=1e-9)
 
 
+def test_every_own_spelling_is_marked(load_shared):
+    """An end-of-word tokenizer writes a word in one way before a space, and in another one at the end of a text."""
+    found = load_shared("fiction-eow").spellings("She saw the", "blicket")
+    assert {each.tokens for each in found.spellings if each.is_own} == {("b", "li", "cket "), ("b", "lic", "ket")}
+    assert found.spellings[0].is_own
+    assert found.spellings[0].probability == pytest.approx(found.own_probability, rel=1e-3)
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+@pytest.mark.parametrize("family", ["bow", "bow-marked", "bow-joined", "eow", "eow-unmarked"])
+def test_own_spellings_are_those_that_the_tokenizer_writes(family, definition):
+    tokenizer = ExactLM.bigram(family, longest=1).tokenizer
+    scorer = wordprob.Scorer(LeakyLM(tokenizer))
+    found = scorer.spellings("the", "mark", definition, tolerance=1e-9, max_open=5000)
+    what_ends_it = ("", " saw") if definition == "whitespace" else ("", " saw", ".", "?", "? saw", ". saw")
+    written = [tuple(tokenizer.ids(f"the mark{after}")) for after in what_ends_it]
+    own = [each for each in found.spellings if each.is_own]
+    assert own
+    for each in found.spellings:
+        if each.tokens[-1] != "…":
+            is_written = any(contains(ids, each.ids) for ids in written)
+            assert each.is_own == is_written, (each, written)
+    assert found.probability == pytest.approx(math.fsum(each.probability for each in found.spellings), rel=1e-6)
+
+
+def contains(ids, part):
+    """Return True if some ids are part of others, in a row."""
+    return any(tuple(ids[n : n + len(part)]) == part for n in range(len(ids)))
+
+
+def test_tokens_that_write_the_same_are_told_apart(load_shared):
+    found = load_shared("stories15M").spellings("a", "x.")
+    tokens = [each.tokens for each in found.spellings]
+    assert len(set(tokens)) == len(tokens)
+    assert ("<0x20>", "x", ".") in tokens
+    assert (" x", ".<U+000D>") in tokens
+    table = found.to_pandas()
+    assert table["ids"].is_unique
+    vocabulary = load_shared("stories15M").model.tokenizer.vocabulary
+    written = [b"".join(vocabulary.token_bytes[int(token)] for token in ids.split()) for ids in table["ids"]]
+    assert all(each.startswith(b" x.") for each in written)
+
+
+def test_the_command_says_when_it_was_stopped():
+    arguments = ["spellings", "the", "mark.", "--model", "exact:leaky", "--tolerance", "0.0001"]
+    stopped = CliRunner().invoke(cli, [*arguments, "--max-open", "2"])
+    assert "wider than --tolerance 0.0001 (bits): --max-open stopped the search after 2 beginnings" in stopped.output
+    assert "wider" not in CliRunner().invoke(cli, [*arguments, "--max-open", "5000"]).output
+
+
+def test_the_separator_of_spellings(leaky):
+    arguments = ["spellings", "the", "mark", "--model", "exact:leaky"]
+    spaces = CliRunner().invoke(cli, [*arguments, "--separator", "  "])
+    expected = leaky.spellings("the", "mark", separator="  ")
+    assert f"own spelling   {expected.surprisal:.3f} bits" in spaces.output
+    assert spaces.output != CliRunner().invoke(cli, arguments).output
+
+
 def test_one_word_is_asked_for(leaky):
     with pytest.raises(InputError, match="is 2 words by the definition 'whitespace'"):
         leaky.spellings("the", "mark mark")

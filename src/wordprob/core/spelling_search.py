@@ -123,14 +123,15 @@ class FoundSpelling(NamedTuple):
         Where it leaves the observed tokens, and its tokens from there on.
     mass
         Its mass, scaled.
-    reaches_over
-        True if one more token, of several that are counted together, holds the rest of the word and what ends it.
+    last_ids
+        Tokens of which one more comes then, which holds the rest of the word and what ends it; their masses are added
+        up. None where the word is written already.
     """
 
     row: int
     ids: tuple[int, ...]
     mass: float
-    reaches_over: bool
+    last_ids: tuple[int, ...] = ()
 
 
 ITSELF = -1
@@ -264,7 +265,7 @@ class SpellingSearch:
             written, ending = longer.at(is_written), longer.at(is_ending)
             self._keep(self._prefixes(written), written.bound)
             not_longer = replace(ending, step=np.full(len(ending), ITSELF))
-            self._keep(self._prefixes(not_longer), ending.bound, reaches_over=True)
+            self._keep(self._prefixes(not_longer), ending.bound, self._tokens_of_sums(ending))
 
     def open_whole(self, prefixes: Prefixes, log_masses: Floats) -> None:
         """Go on from prefixes that have written their words: ``log_masses[n]`` are those of all atoms after one."""
@@ -297,12 +298,21 @@ class SpellingSearch:
         """Count masses of searches as found."""
         self.found += self._sum(searches, masses)
 
-    def _keep(self, prefixes: Prefixes, masses: Floats, reaches_over: bool = False) -> None:
-        """Keep spellings, if they are to be kept."""
+    def _keep(self, prefixes: Prefixes, masses: Floats, last_ids: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Keep spellings, if they are to be kept; ``last_ids`` are the tokens of which one more comes."""
         if self.spellings is not None:
-            columns = (prefixes.search.tolist(), prefixes.row.tolist(), prefixes.ids, masses.tolist())
-            for search, row, ids, mass in zip(*columns, strict=True):
-                self.spellings[search].append(FoundSpelling(row, ids, mass, reaches_over))
+            last_ids = [()] * len(prefixes) if last_ids is None else last_ids
+            columns = (prefixes.search.tolist(), prefixes.row.tolist(), prefixes.ids, masses.tolist(), last_ids)
+            for search, row, ids, mass, last in zip(*columns, strict=True):
+                self.spellings[search].append(FoundSpelling(row, ids, mass, last))
+
+    def _tokens_of_sums(self, sums: _Waiting) -> list[tuple[int, ...]]:
+        """Return the tokens whose masses are added up, for steps that are such sums."""
+        tokens = []
+        for source, step in zip(sums.source.tolist(), sums.step.tolist(), strict=True):
+            steps = self._sources.steps[source]
+            tokens.append(tuple(steps.sums[step - len(steps.tokens)].tolist()))
+        return tokens
 
     def _add_sources(self, prefixes: Prefixes) -> Ints:
         """Take up prefixes that others come from; return their numbers."""

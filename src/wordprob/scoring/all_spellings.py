@@ -69,7 +69,7 @@ class AllSpellings:
     def __init__(self, model: LanguageModel, atoms: Atoms, tolerance_nats: float, max_open: int) -> None:
         self._model = model
         self._atoms = atoms
-        self._tolerance_nats = tolerance_nats
+        self.tolerance_nats = tolerance_nats
         self._max_open = max_open
 
     def search(
@@ -86,7 +86,7 @@ class AllSpellings:
 
     def _rounds(self, search: SpellingSearch, contexts: _Contexts) -> Step:
         """Ask the model about prefixes, and go on from them, until all intervals are narrow enough."""
-        while len(prefixes := search.choose(self._tolerance_nats, self._max_open)):
+        while len(prefixes := search.choose(self.tolerance_nats, self._max_open)):
             answers = yield _requests(contexts, prefixes)
             is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
             inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
