@@ -19,6 +19,7 @@ from wordprob.runs.scoring import RunWork, ShardOutcome
 from wordprob.runs.settings import Execution, RunSettings, default_threads, require_trust
 from wordprob.runs.shards import Shard, cut_into_shards, plan_checksum
 from wordprob.runs.status import Status, status
+from wordprob.scoring.capability_checks import check_scoring_before_loading
 from wordprob.sources import Source, find
 
 WRITER_THREADS = 4
@@ -64,6 +65,7 @@ def run(
     if settings.get("threads") is None:
         settings["threads"] = _threads(directory, execution.workers)
     run_settings = RunSettings.from_dict(settings).with_absolute_model_path()
+    check_scoring_before_loading(run_settings.model, run_settings.scoring)
     executor = open_executor(execution)
     is_new = directory.prepare()
     with locked(directory.path):
@@ -105,6 +107,7 @@ def resume(
     manifest = directory.manifest()
     settings = RunSettings.from_dict(manifest["settings"])
     require_trust(settings, trust_remote_code, directory.path)
+    check_scoring_before_loading(settings.model, settings.scoring)
     sources = sources_in(manifest)
     executor = open_executor(execution)
     with locked(directory.path):
