@@ -19,6 +19,7 @@ from wordprob.errors import OptionError, UnsupportedError
 from wordprob.models import registry
 from wordprob.models.capabilities import Capabilities
 from wordprob.models.completions.client import Client
+from wordprob.models.huggingface import hub
 from wordprob.options import ModelOptions, ScoringOptions
 
 CONFIGS = {
@@ -229,3 +230,33 @@ def test_what_is_possible_is_not_refused(refusal, model):
     directory = model("causal")
     for command in [SCORE, *NEEDS_NEXT_TOKENS.values()]:
         assert "could not be loaded" in refusal(1, *command, "--model", directory)
+
+
+# --- models on the hub ------------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_in_the_cache_is_read_without_the_hub(monkeypatch, model):
+    path = f"{model('masked')}/config.json"
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: path)
+    monkeypatch.setattr(hub, "in_reach", lambda: pytest.fail("the hub was asked"))
+    assert registry.capabilities(ModelOptions(model="someone/bert")) == Capabilities(predicts_next_token=False)
+
+
+def test_only_the_configuration_is_fetched(monkeypatch, model):
+    fetched = []
+
+    def fetch(source, file, revision):
+        fetched.append((source, file, revision))
+        return f"{model('encoder-decoder')}/{file}"
+
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
+    monkeypatch.setattr(hub, "in_reach", lambda: True)
+    assert registry.capabilities(ModelOptions(model="someone/t5@v2")) == Capabilities(needs_source=True)
+    assert fetched == [("someone/t5", "config.json", "v2")]
+
+
+def test_nothing_is_known_without_the_hub(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr(hub, "in_reach", lambda: False)
+    assert registry.capabilities(ModelOptions(model="someone/gpt")) is None
