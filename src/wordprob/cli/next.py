@@ -72,9 +72,12 @@ def next(
     if output is not None:
         check_output(output, None, force, TABLES)
 
+    from wordprob.scoring.capability_checks import check_search_before_loading
     from wordprob.scoring.loading import load
-    from wordprob.scoring.next_words import next_words
+    from wordprob.scoring.next_words import check_next_word_options, next_words
 
+    check_next_word_options(words, top, mass)
+    check_search_before_loading(model)
     scorer = load(**model.to_dict())
     with progress(len(contexts)) as advance:
         found = next_words(

@@ -63,8 +63,12 @@ def spellings(
 
         plot = outputs.check_image(plot, force)
 
+    from wordprob.scoring.capability_checks import check_search_before_loading
     from wordprob.scoring.loading import load
+    from wordprob.scoring.word_spellings import check_one_word
 
+    check_one_word(context, word, str(scoring.words), scoring.boundary)
+    check_search_before_loading(model)
     scorer = load(**model.to_dict())
     options = scoring.to_dict(*NOT_USED, "estimators")
     if separator is not None:  # it may be empty

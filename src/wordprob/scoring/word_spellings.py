@@ -11,15 +11,17 @@ from wordprob.core.spelling_search import FoundSpelling, SearchedWord, SpellingS
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.errors import InputError, counted
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.scoring.all_spellings import AllSpellings
 from wordprob.scoring.boundary_sets import BoundarySets
+from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
 from wordprob.scoring.prepared_batch import Chunk, PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import BY_RULE, choose_words_of_continuations
+from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words_of_continuations
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -134,6 +136,21 @@ class WordSpellings(NamedTuple):
         return math.inf if probability <= 0.0 else -math.log(probability) / unit_size(self.unit)
 
 
+def check_one_word(
+    context: str, word: str, words: str = "whitespace", boundary: str = BY_RULE, separator: str = " "
+) -> None:
+    """Raise unless ``word`` is one word after a context; parameters as for :func:`spellings_of`."""
+    text, begin = join_texts(context, word, separator)
+    choice = choose_words_of_continuations(words, boundary, [Document(0, text)], [begin])
+    found = choice.definition.segment(text) if choice.given is None else choice.given[0]
+    _check_count(sum(each.end > begin for each in found), word, choice)
+
+
+def _check_count(n_words: int, word: str, choice: WordChoice) -> None:
+    if n_words != 1:
+        raise InputError(f"'{word}' is {counted(n_words, 'word')} by the definition '{choice.description}'; give one.")
+
+
 def spellings_of(
     scorer: Scorer,
     context: str,
@@ -171,6 +188,7 @@ def spellings_of(
     options = ScoringOptions(
         words=words, boundary=boundary, unit=unit, spellings="all", tolerance=tolerance, max_open=max_open
     )
+    check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     text, begin = join_texts(context, word, separator)
     documents = [Document(0, text)]
     choice = choose_words_of_continuations(words, options.boundary, documents, [begin])
@@ -180,10 +198,7 @@ def spellings_of(
     preparer = scorer.preparer(choice.definition)
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)
     scored = prepared.is_scored.nonzero()[0].tolist()
-    if len(scored) != 1:
-        raise InputError(
-            f"'{word}' is {counted(len(scored), 'word')} by the definition '{choice.description}'; give one."
-        )
+    _check_count(len(scored), word, choice)
     searcher = AllSpellings(scorer.model, preparer.atoms, tolerance * math.log(2.0), max_open)
     search = searcher.search(prepared, collected, states, keep_spellings=True)
     if not search.words:
