@@ -541,7 +541,9 @@ class Scorer:
 
     def _metadata(self, choice: WordChoice, options: ScoringOptions) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
-        limit = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
+        further = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
+        if options.spellings == "all":
+            further |= {name: str(getattr(options, name)) for name in ("spellings", "tolerance", "max_open")}
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
@@ -549,7 +551,7 @@ class Scorer:
             "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
-            **limit,
+            **further,
             "wordprob": __version__,
         }
 
