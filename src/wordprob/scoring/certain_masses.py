@@ -13,7 +13,7 @@ from wordprob.core.atoms import RARE_ERROR_SHARE
 from wordprob.core.equation import effective_boundaries
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.collect import CollectedScores, UnreadMasses
-from wordprob.scoring.cut_off_characters import LARGEST_ERROR
+from wordprob.scoring.cut_off_characters import LARGEST_ERROR, allowed_errors
 from wordprob.scoring.prepared_batch import PreparedBatch
 
 LARGEST_OVERCOUNT = LARGEST_ERROR / RARE_ERROR_SHARE
@@ -40,7 +40,8 @@ def certain_boundaries(prepared: PreparedBatch, collected: CollectedScores, unre
 def _certain_observed(collected: CollectedScores, unread: UnreadMasses) -> Floats:
     """Return log B after the observed tokens at every boundary, less what may be counted too much."""
     known = np.exp(unread.boundaries)
-    read_on = np.maximum(collected.read_on - LARGEST_OVERCOUNT * known, 0.0)
+    overcount = allowed_errors(known, collected.counted) / RARE_ERROR_SHARE
+    read_on = np.maximum(collected.read_on - overcount, 0.0)
     sure = np.maximum(known - collected.counted, 0.0)
     with np.errstate(divide="ignore"):
         certain: Floats = np.log(sure + np.where(np.isnan(read_on), 0.0, read_on))

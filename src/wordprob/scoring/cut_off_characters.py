@@ -28,6 +28,9 @@ from wordprob.scoring.rounds import Question, QuestionStep, Reply
 LARGEST_ERROR = 1e-4
 """By how much of itself B may be off at a boundary, because of characters that are not read on; so log B, in nats."""
 
+SMALLEST_SURE_SHARE = 0.01
+"""The error is measured by what surely ends the word, or by this share of B if that is more."""
+
 LARGEST_ERROR_AT_START = 1e-5
 """The same at the beginning of texts, where reading on is done once for all of them."""
 
@@ -112,7 +115,7 @@ class CutOffReader:
         if collected.bounds is not None:
             return
         known = np.exp(collected.boundaries)
-        errors = LARGEST_ERROR * known
+        errors = allowed_errors(known, collected.counted)
         errors[prepared.alignment.first_boundaries] *= LARGEST_ERROR_AT_START / LARGEST_ERROR
         matters = (collected.error > errors) & ~prepared.missing
         matters &= prepared.boundary_sets > BoundarySets.NOTHING
@@ -239,6 +242,15 @@ class CutOffReader:
             readings.append(further)
         n_longer = sum(further.takes_longer for further in readings)
         return [replace(further, error=(reading.error - error) / max(1, n_longer)) for further in readings]
+
+
+def allowed_errors(masses: Floats, counted: Floats) -> Floats:
+    """Return by how much each B may be off, of which so much is counted for characters that are cut off.
+
+    These may turn out not to end the word: then what surely ends it is all that is left.
+    """
+    errors: Floats = LARGEST_ERROR * np.maximum(masses - counted, SMALLEST_SURE_SHARE * masses)
+    return errors
 
 
 def _ids_and_kept(prepared: PreparedBatch, text: int, row: int, room: int) -> tuple[Ints, int]:
