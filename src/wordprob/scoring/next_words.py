@@ -28,6 +28,8 @@ NEGLIGIBLE = 1e-5
 """The probability of a word is that found by the search if no larger share of it may be missing."""
 SPELLINGS_LEFT = 2.0**0.01 - 1.0
 """All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
+ROUNDING_ERROR = 1e-12
+"""Words whose probabilities differ by no larger share are equally probable."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class NextWord:
     probability
         Its probability after the context.
     is_certain
-        Whether no word that was not found could be more probable.
+        Whether no word that is not listed can be more probable: neither one that was not found, nor one that was found
+        and has spellings that were not looked into. This says nothing about the order of the words that are listed:
+        with all spellings, two of them may change places if the probabilities that they can have overlap.
     probability_high
         With all spellings: the most that its probability can be, with spellings that were not looked into.
     """
@@ -213,17 +217,33 @@ class _Wanted:
 
     def is_reached(self, search: NextWordSearch) -> bool:
         """Return True if the words that were found are enough, and it is certain that no others are more probable."""
-        masses = sorted((found.mass for found in search.found.values()), reverse=True)
-        count = self.count([mass / search.event_mass for mass in masses], search.end_probability)
+        ordered = _by_mass(search)
+        count = self.count([mass / search.event_mass for _, mass in ordered], search.end_probability)
         if count is None:
             return False
-        least = masses[count - 1] if count else math.inf
+        least = ordered[count - 1][1] if count else math.inf
         if search.may_miss(least):
             return False
         if not search.count_all_spellings:
-            return True
-        chosen = [word for word, found in search.found.items() if found.mass >= least]
-        return all(search.still_possible(word) <= SPELLINGS_LEFT * search.found[word].mass for word in chosen)
+            return True  # words that were found are compared by all that they have, whatever was found of it
+        return _are_narrow(search, ordered[:count]) and not _may_overtake(search, ordered[count:], least)
+
+
+def _by_mass(search: NextWordSearch) -> list[tuple[str, float]]:
+    """Return the words that were found with the mass that was found for each, the most first."""
+    return sorted(((word, found.mass) for word, found in search.found.items()), key=lambda item: -item[1])
+
+
+def _are_narrow(search: NextWordSearch, words: Sequence[tuple[str, float]]) -> bool:
+    """Return True if spellings that were not found can add little to any of these words."""
+    return all(search.still_possible(word) <= SPELLINGS_LEFT * mass for word, mass in words)
+
+
+def _may_overtake(search: NextWordSearch, words: Sequence[tuple[str, float]], least: float) -> bool:
+    """Return True if one of these words can have more than a mass, with the spellings that were not found."""
+    unopened = search.unopened
+    limit = least * (1.0 + ROUNDING_ERROR)
+    return any(mass + unopened > limit and mass + search.still_possible(word) > limit for word, mass in words)
 
 
 def _results(
@@ -235,15 +255,25 @@ def _results(
     spellings = "all" if runner.count_all_spellings else "own"
     results = []
     for context, search, values in zip(contexts, searches, known, strict=True):
-        listed = _listed(values, search.heaviest_missing)
-        count = wanted.count([word.probability for word in listed], search.end_probability)
-        chosen = listed[: wanted.top if count is None else count]
-        results.append(NextWords(context, tuple(chosen), search.end_probability, search.opened, unit, spellings))
+        ordered = sorted((item for item in values.items() if not math.isnan(item[1][0])), key=lambda item: -item[1][0])
+        count = wanted.count([probability for _, (probability, _) in ordered], search.end_probability)
+        n_listed = wanted.top if count is None else count
+        left_out = max((_at_most(value) for _, value in ordered[n_listed:]), default=0.0)
+        listed = _listed(ordered[:n_listed], max(search.heaviest_missing, left_out))
+        results.append(NextWords(context, listed, search.end_probability, search.opened, unit, spellings))
     return results
 
 
-Values = dict[str, tuple[float, float | None]]
-"""The probability of each word, and the most that it can be if that is not the same."""
+Value = tuple[float, float | None]
+"""The probability of a word, and the most that it can be if that is not the same."""
+Values = dict[str, Value]
+"""The values of words, with the white space before them."""
+
+
+def _at_most(value: Value) -> float:
+    """Return the most that the probability of a word can be."""
+    probability, highest = value
+    return probability if highest is None else highest
 
 
 def _own(runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
@@ -281,21 +311,21 @@ def _sums(searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]
 
 def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
     """Return the words that may be among the most probable ones: the others have less, whatever is still found."""
-    ordered = sorted(search.found.items(), key=lambda item: -item[1].mass)
-    count = wanted.count([found.mass / search.event_mass for _, found in ordered], search.end_probability)
+    ordered = _by_mass(search)
+    count = wanted.count([mass / search.event_mass for _, mass in ordered], search.end_probability)
     if count is None or count >= len(ordered):
         return [word for word, _ in ordered]
-    least = ordered[count - 1][1].mass if count else 0.0
-    behind = [word for word, found in ordered[count:] if found.mass + search.still_possible(word) >= least * (1 - 1e-3)]
+    least = ordered[count - 1][1] if count else 0.0
+    behind = [word for word, mass in ordered[count:] if mass + search.still_possible(word) >= least * (1 - 1e-3)]
     return [word for word, _ in ordered[:count]] + behind
 
 
-def _listed(known: Values, heaviest_missing: float) -> list[NextWord]:
-    """Return the words that have a value, the most probable first."""
-    found = []
-    for text, (probability, highest) in sorted(known.items(), key=lambda item: -item[1][0]):
-        if not math.isnan(probability):
-            word = text.lstrip()
-            separator = text[: len(text) - len(word)]
-            found.append(NextWord(word, separator, probability, probability >= heaviest_missing, highest))
-    return found
+def _listed(values: Sequence[tuple[str, Value]], most_left_out: float) -> tuple[NextWord, ...]:
+    """Return the words that are listed; ``most_left_out`` is the most that a word can have that is not."""
+    listed = []
+    for text, (probability, highest) in values:
+        word = text.lstrip()
+        separator = text[: len(text) - len(word)]
+        is_certain = probability >= most_left_out * (1.0 - ROUNDING_ERROR)
+        listed.append(NextWord(word, separator, probability, is_certain, highest))
+    return tuple(listed)
