@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from wordprob.core.word_definition import WordDefinition
@@ -77,6 +78,8 @@ class NextWords:
         The unit of surprisal in :meth:`to_pandas`.
     spellings
         The spellings that count: ``own`` or ``all``.
+    limit_reached
+        Whether ``max_open`` stopped the search before all that was asked for was found and certain.
     """
 
     context: str
@@ -85,22 +88,28 @@ class NextWords:
     opened: int
     unit: str = "bits"
     spellings: str = "own"
+    limit_reached: bool = False
 
     @property
     def rest(self) -> float:
-        """The probability of everything that is not listed."""
-        return 1.0 - math.fsum([*(word.probability for word in self.words), self.end])
+        """The probability of everything that is not listed.
+
+        It is never negative: where all words are listed, their sum can exceed one by a rounding error, which is left
+        out.
+        """
+        return max(0.0, 1.0 - math.fsum([*(word.probability for word in self.words), self.end]))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each word, then one for the end of the text and one for everything else.
 
-        ``kind`` says which: ``word``, ``end`` or ``rest``. The probabilities add up to one.
+        ``kind`` says which: ``word``, ``end`` or ``rest``. The probabilities add up to one. ``separator`` is the white
+        space before a word; it is empty for a word that follows without any.
         """
         import pandas as pd
 
-        rows = [("word", each.word, each.probability, each.is_certain) for each in self.words]
-        rows += [("end", "", self.end, True), ("rest", "", self.rest, True)]
-        kinds, words, probabilities, certain = zip(*rows, strict=True)
+        rows = [("word", each.separator, each.word, each.probability, each.is_certain) for each in self.words]
+        rows += [("end", "", "", self.end, True), ("rest", "", "", self.rest, True)]
+        kinds, separators, words, probabilities, certain = zip(*rows, strict=True)
         ranks = [*range(1, len(self.words) + 1), None, None]
         size = unit_size(self.unit)
         table = pd.DataFrame(
@@ -108,6 +117,7 @@ class NextWords:
                 "context": self.context,
                 "kind": kinds,
                 "rank": pd.array(ranks, dtype="Int64"),
+                "separator": separators,
                 "word": words,
                 "probability": probabilities,
                 "surprisal": [math.inf if p <= 0.0 else -math.log(p) / size for p in probabilities],
@@ -167,6 +177,8 @@ def next_words(
     """
     unit_size(unit)
     wanted = _Wanted.check(top, mass)
+    _check_whole_number("max_open", max_open)
+    contexts = _check_contexts(contexts)
     definition = define(words)
     check_possible(scorer, definition, max_open)
     if spellings not in SPELLINGS:
@@ -186,6 +198,23 @@ def next_words(
     return [results[number] for number in range(len(contexts))]
 
 
+def _check_whole_number(name: str, value: object) -> None:
+    """Raise unless an option is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise OptionError(f"`{name}` is {value!r}; it must be a whole number of at least 1.")
+
+
+def _check_contexts(contexts: Sequence[str]) -> list[str]:
+    """Return the contexts as a list; raise unless each is a text."""
+    if not isinstance(contexts, Iterable) or isinstance(contexts, str | bytes):
+        raise InputError(f"`context` is {contexts!r}; give a text or a list of texts.")
+    contexts = list(contexts)
+    for number, context in enumerate(contexts):
+        if not isinstance(context, str):
+            raise InputError(f"context {number + 1} of {len(contexts)} is {context!r}, which is not a text.")
+    return contexts
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """How many words, or how much probability, are asked for."""
@@ -196,10 +225,10 @@ class _Wanted:
     @classmethod
     def check(cls, top: int | None, mass: float | None) -> _Wanted:
         """Return what is wanted; raise for numbers that mean nothing."""
-        if top is not None and top < 1:
-            raise OptionError(f"`top` is {top}; it must be at least 1.")
-        if mass is not None and not 0.0 < mass <= 1.0:
-            raise OptionError(f"`mass` is {mass}; it must be above 0, and 1 at most.")
+        if top is not None:
+            _check_whole_number("top", top)
+        if mass is not None and (not isinstance(mass, Real) or not 0.0 < mass <= 1.0):
+            raise OptionError(f"`mass` is {mass!r}; it must be a number above 0, and 1 at most.")
         if top is None:
             top = DEFAULT_TOP if mass is None else 1 << 30
         return cls(top, mass)
@@ -222,11 +251,12 @@ class _Wanted:
         if count is None:
             return False
         least = ordered[count - 1][1] if count else math.inf
-        if search.may_miss(least):
-            return False
-        if not search.count_all_spellings:
-            return True  # words that were found are compared by all that they have, whatever was found of it
-        return _are_narrow(search, ordered[:count]) and not _may_overtake(search, ordered[count:], least)
+        if not search.count_all_spellings:  # words that were found are scored, so that all that they have is known
+            return not search.may_miss(least)
+        others = ordered[count:]
+        if not _are_narrow(search, ordered[:count]) or _may_overtake(search, others[:1], least):
+            return False  # the quick checks come first
+        return not search.may_miss(least) and not _may_overtake(search, others, least)
 
 
 def _by_mass(search: NextWordSearch) -> list[tuple[str, float]]:
@@ -260,7 +290,9 @@ def _results(
         n_listed = wanted.top if count is None else count
         left_out = max((_at_most(value) for _, value in ordered[n_listed:]), default=0.0)
         listed = _listed(ordered[:n_listed], max(search.heaviest_missing, left_out))
-        results.append(NextWords(context, listed, search.end_probability, search.opened, unit, spellings))
+        is_limited = not search.is_exhausted and not wanted.is_reached(search)
+        end, opened = search.end_probability, search.opened
+        results.append(NextWords(context, listed, end, opened, unit, spellings, is_limited))
     return results
 
 
