@@ -11,7 +11,7 @@ import pytest
 import wordprob
 from wordprob.core.words import define
 from wordprob.models.leaky import LeakyLM
-from wordprob.models.toy_tokenizer import START_ID
+from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
 
 CONTEXTS = ("", "the", "the mark", "mark the")
 TOPS = (1, 2, 4, 9)
@@ -141,3 +141,19 @@ def test_a_word_that_was_found_and_not_listed_counts():
 def test_a_real_model(load_shared):
     found = load_shared("stories15M").next_words("(", "punctuation", top=1, spellings="all")
     assert [(each.word, each.is_certain) for each in found.words] == [(")", True)]
+
+
+MARKS = ").,;!"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tokens_that_hold_the_same_word_and_another_one(seed):
+    """Any of ``)``, ``).``, ``),``, ``);`` shows the word ``)``: a word that was not found may have all of them."""
+    pieces = [*(first + second for first in MARKS for second in MARKS), " the", " mark", "ma"]
+    model = LeakyLM(ToyTokenizer(r" ?\w+|[^\w\s]|\s", pieces), seed=seed, spread=1.0)
+    scorer = wordprob.Scorer(model)
+    truth = EveryWord(model, "the", "punctuation").truth()
+    for top in (1, 2, 3, 5):
+        for max_open in (1, 2, 3, 5, 8, 12, 20, 40):
+            found = scorer.next_words("the", "punctuation", top=top, max_open=max_open, spellings="all")
+            check_certain(found, truth)
