@@ -111,6 +111,8 @@ def test_bad_options(options, message):
         (None, "`context` is None; give a text or a list of texts"),
         (3, "`context` is 3"),
         (b"She", "`context` is b'She'"),
+        ({"context": "She"}, "`context` is a dict; give a text or a list of texts"),
+        (pd.DataFrame({"context": ["She"]}), "`context` is a DataFrame"),
         (["a", None], "context 2 of 2 is None, which is not a text"),
     ],
 )

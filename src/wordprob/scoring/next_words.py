@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
@@ -206,8 +206,10 @@ def _check_whole_number(name: str, value: object) -> None:
 
 def _check_contexts(contexts: Sequence[str]) -> list[str]:
     """Return the contexts as a list; raise unless each is a text."""
-    if not isinstance(contexts, Iterable) or isinstance(contexts, str | bytes):
-        raise InputError(f"`context` is {contexts!r}; give a text or a list of texts.")
+    is_table = isinstance(contexts, Mapping) or hasattr(contexts, "columns")
+    if is_table or not isinstance(contexts, Iterable) or isinstance(contexts, str | bytes):
+        given = f"a {type(contexts).__name__}" if is_table else repr(contexts)
+        raise InputError(f"`context` is {given}; give a text or a list of texts.")
     contexts = list(contexts)
     for number, context in enumerate(contexts):
         if not isinstance(context, str):
