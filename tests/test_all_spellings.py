@@ -88,6 +88,36 @@ def test_all_spellings_are_never_less_likely_than_the_tokenizers_own(leaky):
         assert (table["surprisal_all"] <= table["surprisal"] + 1e-12).all()
 
 
+OWN_TOLERANCE_BITS = 1e-3
+"""Characters that are cut off count in the tokenizer's own spellings before it is certain what they become."""
+
+
+@pytest.mark.parametrize("tolerance", [math.inf, 1.0])
+def test_no_tokenizers_own_spelling_is_left_out(load_shared, tolerance):
+    scorer = load_shared("fiction-eow")
+    text = "She saw the little marked. Bulwarks and"
+    table = scorer.score(text, spellings="all", tolerance=tolerance).to_pandas()
+    assert (table["surprisal_all"] <= table["surprisal"] + OWN_TOLERANCE_BITS).all()
+    assert (table["surprisal_all_low"] <= table["surprisal_all"]).all()
+    found = scorer.spellings("She saw the little", "marked.", tolerance=tolerance)
+    row = scorer.score("She saw the little marked.", spellings="all", tolerance=tolerance).to_pandas().iloc[4]
+    assert found.surprisal_all == pytest.approx(row["surprisal_all"], abs=1e-6)
+    assert found.surprisal_all_low == pytest.approx(row["surprisal_all_low"], abs=1e-6)
+    assert found.surprisal_all <= found.surprisal + OWN_TOLERANCE_BITS
+
+
+def test_cut_off_characters_in_the_tokenizers_own_spellings_are_not_certain(tokenizer_of):
+    """What is counted of them may turn out to end no word, so that it is no part of the certain mass."""
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    reference = AllSequences(scorer.model.tokenizer, probabilities(scorer.model), prune=1e-7)
+    for text in ("naïve", "It's a dax."):
+        table = scorer.score(text, spellings="all", tolerance=math.inf).to_pandas()
+        expected = reference.all_words(text, define("whitespace").segment(text), define("whitespace"))
+        for row, value in zip(table.itertuples(), expected, strict=True):
+            assert row.surprisal_all / math.log2(math.e) >= value.surprisal.low - CUT_OFF_TOLERANCE_NATS
+            assert row.surprisal_all <= row.surprisal + OWN_TOLERANCE_BITS
+
+
 @pytest.mark.parametrize("context", ["the mark", "the ma", "mark.", "he"])
 def test_the_next_characters_and_the_end_add_up(leaky, context):
     alphabet = sorted(set("".join(piece.decode() for piece in leaky.model.tokenizer.vocabulary.token_bytes)))
@@ -165,6 +195,40 @@ def test_random_languages(pieces, text, seed, definition):
     scorer = wordprob.Scorer(LeakyLM(tokenizer, seed))
     reference = AllSequences(tokenizer, lambda ids: scorer.model.distribution(ids[-1]), prune=0, contexts=CONTEXTS)
     compare(scorer, reference, text, definition)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    PIECES,
+    st.text("abc .", min_size=1, max_size=9),
+    st.integers(0, 1000),
+    st.sampled_from(DEFINITIONS),
+    st.sampled_from(TOLERANCES_BITS),
+    st.integers(1, 8),
+)
+def test_random_languages_before_the_search_is_exhausted(pieces, text, seed, definition, tolerance, max_open):
+    tokenizer = ToyTokenizer(r" ?[abc]+|[.]+ ?|\s", (*pieces, *"abc. "))
+    scorer = wordprob.Scorer(LeakyLM(tokenizer, seed))
+    check_bounds(scorer, text, definition, tolerance, max_open)
+
+
+@pytest.mark.parametrize("max_open", [1, 4])
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("family", ["bow", "bow-marked", "bow-joined", "eow", "eow-unmarked"])
+def test_families_of_tokenizers_before_the_search_is_exhausted(family, definition, max_open):
+    scorer = wordprob.Scorer(LeakyLM(ExactLM.bigram(family, longest=1).tokenizer))
+    for text in ("She saw the mark.", "the marker's?", "mark? She", "saw"):
+        for tolerance in TOLERANCES_BITS:
+            check_bounds(scorer, text, definition, tolerance, max_open)
+
+
+def check_bounds(scorer, text, definition, tolerance, max_open):
+    """The truth is inside the interval, and the tokenizer's own spellings are never more likely than all."""
+    exact = scorer.score(text, definition, **EXHAUSTED | {"unit": "bits"}).to_pandas()
+    table = scorer.score(text, definition, spellings="all", tolerance=tolerance, max_open=max_open).to_pandas()
+    assert (table["surprisal_all_low"] <= exact["surprisal_all"] + 1e-11).all()
+    assert (exact["surprisal_all"] <= table["surprisal_all"] + 1e-11).all()
+    assert (table["surprisal_all"] <= table["surprisal"] + 1e-11).all()
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
@@ -440,6 +504,64 @@ def test_each_spelling_has_its_own_probability(leaky):
             assert each.probability == pytest.approx(p / reached, rel=1e-9)
 
 
+def test_every_own_spelling_is_marked(load_shared):
+    """An end-of-word tokenizer writes a word in one way before a space, and in another one at the end of a text."""
+    found = load_shared("fiction-eow").spellings("She saw the", "blicket")
+    assert {each.tokens for each in found.spellings if each.is_own} == {("b", "li", "cket "), ("b", "lic", "ket")}
+    assert found.spellings[0].is_own
+    assert found.spellings[0].probability == pytest.approx(found.own_probability, rel=1e-3)
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+@pytest.mark.parametrize("family", ["bow", "bow-marked", "bow-joined", "eow", "eow-unmarked"])
+def test_own_spellings_are_those_that_the_tokenizer_writes(family, definition):
+    tokenizer = ExactLM.bigram(family, longest=1).tokenizer
+    scorer = wordprob.Scorer(LeakyLM(tokenizer))
+    found = scorer.spellings("the", "mark", definition, tolerance=1e-9, max_open=5000)
+    what_ends_it = ("", " saw") if definition == "whitespace" else ("", " saw", ".", "?", "? saw", ". saw")
+    written = [tuple(tokenizer.ids(f"the mark{after}")) for after in what_ends_it]
+    own = [each for each in found.spellings if each.is_own]
+    assert own
+    for each in found.spellings:
+        if each.tokens[-1] != "…":
+            is_written = any(contains(ids, each.ids) for ids in written)
+            assert each.is_own == is_written, (each, written)
+    assert found.probability == pytest.approx(math.fsum(each.probability for each in found.spellings), rel=1e-6)
+
+
+def contains(ids, part):
+    """Return True if some ids are part of others, in a row."""
+    return any(tuple(ids[n : n + len(part)]) == part for n in range(len(ids)))
+
+
+def test_tokens_that_write_the_same_are_told_apart(load_shared):
+    found = load_shared("stories15M").spellings("a", "x.")
+    tokens = [each.tokens for each in found.spellings]
+    assert len(set(tokens)) == len(tokens)
+    assert ("<0x20>", "x", ".") in tokens
+    assert (" x", ".<U+000D>") in tokens
+    table = found.to_pandas()
+    assert table["ids"].is_unique
+    vocabulary = load_shared("stories15M").model.tokenizer.vocabulary
+    written = [b"".join(vocabulary.token_bytes[int(token)] for token in ids.split()) for ids in table["ids"]]
+    assert all(each.startswith(b" x.") for each in written)
+
+
+def test_the_command_says_when_it_was_stopped():
+    arguments = ["spellings", "the", "mark.", "--model", "exact:leaky", "--tolerance", "0.0001"]
+    stopped = CliRunner().invoke(cli, [*arguments, "--max-open", "2"])
+    assert "wider than --tolerance 0.0001 (bits): --max-open stopped the search after 2 beginnings" in stopped.output
+    assert "wider" not in CliRunner().invoke(cli, [*arguments, "--max-open", "5000"]).output
+
+
+def test_the_separator_of_spellings(leaky):
+    arguments = ["spellings", "the", "mark", "--model", "exact:leaky"]
+    spaces = CliRunner().invoke(cli, [*arguments, "--separator", "  "])
+    expected = leaky.spellings("the", "mark", separator="  ")
+    assert f"own spelling   {expected.surprisal:.3f} bits" in spaces.output
+    assert spaces.output != CliRunner().invoke(cli, arguments).output
+
+
 def test_one_word_is_asked_for(leaky):
     with pytest.raises(InputError, match="is 2 words by the definition 'whitespace'"):
         leaky.spellings("the", "mark mark")
@@ -482,3 +604,44 @@ def test_the_text_is_run_once(tokenizer_of):
     wordprob.Scorer(model).score(["She saw the blicket.", "It's odd"], spellings="all", tolerance=0.3, max_open=20)
     # Each text, and at most the start token by itself, where a text's first character is cut off and read on.
     assert model.prefix_cache.contexts_run <= 3
+
+
+# --- what is recorded, and what is refused ----------------------------------------------------------------------------
+
+
+def test_the_metadata_say_how_spellings_were_counted(leaky, tmp_path):
+    table = leaky.score("the mark", spellings="all", tolerance=0.5, max_open=7)
+    recorded = {"spellings": "all", "tolerance": "0.5", "max_open": "7"}
+    assert recorded.items() <= table.metadata.items()
+    for name in ("words.parquet", "words.tsv"):
+        table.write(tmp_path / name)
+        assert recorded.items() <= wordprob.WordTable.read(tmp_path / name).metadata.items()
+    continuations = leaky.score_continuations("the", ["mark"], spellings="all", tolerance=math.inf)
+    assert continuations.metadata["tolerance"] == "inf"
+    assert not recorded.keys() & leaky.score("the mark").metadata.keys()
+
+
+@pytest.mark.parametrize("command", [("score", "--text", "x"), ("candidates", "--context", "x", "--candidate", "y")])
+def test_a_count_of_prefixes_needs_all_spellings(command):
+    result = CliRunner().invoke(cli, [*command, "--prefixes-opened", "--model", "no/such-model"])
+    assert isinstance(result.exception, OptionError)
+    assert "choose all as `spellings`" in str(result.exception)
+
+
+def test_a_count_of_prefixes_needs_all_spellings_in_python(leaky):
+    with pytest.raises(OptionError, match="choose all as `spellings`, or leave it out"):
+        leaky.score("the mark", extras=["prefixes_opened"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("spellings", "the", "mark"),
+        ("candidates", "--context", "the", "--candidate", "mark"),
+        ("next", "--context", "the"),
+    ],
+)
+def test_a_second_model_is_refused(command):
+    result = CliRunner().invoke(cli, [*command, "--model", "exact:leaky", "-m", "exact:bow"])
+    assert result.exit_code == 2
+    assert "--model names 2 models (exact:leaky, exact:bow); this command takes one" in result.output

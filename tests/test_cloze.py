@@ -207,3 +207,53 @@ def test_candidates_without_a_value_have_reasons():
     assert mixed["note"].tolist() == ["probability zero; no share: a candidate has no value", "no words"]
     with pytest.raises(InputError, match="no candidates"):
         scorer.score_candidates("She", [])
+
+
+@pytest.mark.parametrize(("option", "value"), [("crossed", True), ("crossed", False), ("ids", ["a", "b"])])
+def test_options_that_mean_nothing_for_candidates_are_refused(option, value):
+    """Both would give the rows of candidates the values of others, or none."""
+    scorer = wordprob.load("exact:bow")
+    with pytest.raises(OptionError, match=f"`{option}` is not an option of candidates.*leave it out"):
+        scorer.score_candidates(["She saw the", "She"], ["mark", "saw"], **{option: value})
+
+
+def test_every_candidate_is_scored_after_every_context():
+    scorer = wordprob.load("exact:bow")
+    frame = scorer.score_candidates(["She saw the", "She"], ["mark", "saw"]).to_pandas()
+    assert frame[["context", "candidate"]].to_numpy().tolist() == [
+        ["She saw the", "mark"],
+        ["She saw the", "saw"],
+        ["She", "mark"],
+        ["She", "saw"],
+    ]
+    alone = [
+        scorer.score_candidates(context, [word]).to_pandas()
+        for context, word in zip(frame["context"], frame["candidate"], strict=True)
+    ]
+    np.testing.assert_allclose(frame["probability"], [each["probability"][0] for each in alone], rtol=1e-12)
+    assert frame["probability"].iloc[-1] == pytest.approx(0.657, abs=1e-3)
+
+
+def test_candidates_with_all_spellings_have_probabilities_and_shares_of_these():
+    scorer = wordprob.load("exact:leaky")
+    options = {"spellings": "all", "tolerance": 1e-6, "max_open": 5000}
+    frame = scorer.score_candidates("the", ["mark", "marker", "era ed"], share=True, **options).to_pandas()
+    np.testing.assert_allclose(frame["probability_all"], 2 ** -frame["surprisal_all"])
+    np.testing.assert_allclose(frame["share_all"], frame["probability_all"] / frame["probability_all"].sum())
+    np.testing.assert_allclose(frame["probability"], 2 ** -frame["surprisal"])
+    np.testing.assert_allclose(frame["share"], frame["probability"] / frame["probability"].sum())
+    assert (frame["probability_all"] > frame["probability"]).all()
+    assert list(frame.columns[:5]) == ["candidate", "surprisal", "probability", "share", "probability_all"]
+    without = scorer.score_candidates("the", ["mark"], **options).to_pandas()
+    assert "probability_all" in without
+    assert "share_all" not in without
+    own = scorer.score_candidates("the", ["mark"], share=True).to_pandas()
+    assert "probability_all" not in own
+
+
+def test_a_candidate_without_a_value_leaves_the_others_without_shares_of_all_spellings():
+    scorer = wordprob.load("exact:leaky")
+    frame = scorer.score_candidates("the", ["mark", ""], share=True, spellings="all").to_pandas()
+    assert frame["share_all"].isna().all()
+    assert frame["probability_all"].notna().tolist() == [True, False]
+    assert frame["note"][0] == "no share: a candidate has no value"

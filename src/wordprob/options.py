@@ -228,3 +228,11 @@ class ScoringOptions(Options):
         minimum=0,
         command_line_default=None,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "prefixes_opened" in self.extras and self.spellings != "all":
+            raise OptionError(
+                "`prefixes_opened` counts what the search for every spelling looked into, and only own spellings are "
+                "counted; choose all as `spellings`, or leave it out."
+            )

@@ -89,16 +89,22 @@ def test_defaults_and_words_given_as_a_list(server):
 
 
 def test_further_columns_come_back_in_the_rows(server):
-    status, answer = score(server, texts="She saw the mark", extras=list(EXTRAS), unit="nats")
+    options = {"extras": list(EXTRAS), "spellings": "all"}
+    status, answer = score(server, texts="She saw the mark", unit="nats", **options)
     assert status == 200
-    table = wordprob.load("exact:bow").score("She saw the mark", extras=list(EXTRAS), unit="nats")
+    assert answer["metadata"]["spellings"] == "all"
+    table = wordprob.load("exact:bow").score("She saw the mark", unit="nats", **options)
     answered = pd.DataFrame(answer["words"]).astype({"token_rank": "Int64", "prefixes_opened": "Int64"})
     pd.testing.assert_frame_equal(answered, table.to_pandas())
     assert set(EXTRAS) <= set(answer["words"][0])
-    _, _, text = send(
-        server, "POST", "/api/score", {"texts": "She saw the mark", "extras": list(EXTRAS), "format": "csv"}
-    )
+    _, _, text = send(server, "POST", "/api/score", {"texts": "She saw the mark", "format": "csv", **options})
     assert set(EXTRAS) <= set(text.splitlines()[0].split(","))
+
+
+def test_a_count_of_prefixes_without_all_spellings_is_refused(server):
+    status, answer = score(server, texts="the mark", extras=["prefixes_opened"])
+    assert status == 422
+    assert "all as `spellings`" in answer["error"]
 
 
 def test_every_scoring_option_is_in_the_request_or_left_out_by_name():

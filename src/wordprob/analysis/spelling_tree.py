@@ -18,7 +18,7 @@ OWN_COLOR, OTHER_COLOR = "#1b5e8c", "#b0b7bf"
 
 
 class DrawnSpelling(NamedTuple):
-    """A spelling: its tokens as text, its share of the word's probability, and whether it is the text's own."""
+    """A spelling: its tokens as text, its share of the word's probability, and whether it is the tokenizer's own."""
 
     tokens: tuple[str, ...]
     share: float

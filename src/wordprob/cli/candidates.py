@@ -63,8 +63,10 @@ def candidates(
     words = words_for(str(scoring.words), continuations)
     check_destination(output, format_, force)
 
+    from wordprob.scoring.capability_checks import check_scoring_before_loading
     from wordprob.scoring.loading import load
 
+    check_scoring_before_loading(model, scoring, after_contexts=True)
     scorer = load(**model.to_dict())
     options = scoring.to_dict("words")
     if separator is not None:

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 @click.option(
     "-w", "--words", default="whitespace", show_default=True, help="What a word is: whitespace or punctuation."
 )
-@click.option("--max-open", default=100, show_default=True, help="How many beginnings of words to look into.", type=int)
+@click.option(
+    "--max-open",
+    default=100,
+    show_default=True,
+    help="How many beginnings of words to look into.",
+    type=click.IntRange(min=1),
+)
 @click.option("--top", default=5, show_default=True, help="How many words to list.", type=click.IntRange(min=0))
 @model_options
 def check(context: str, words: str, max_open: int, top: int, model: ModelOptions) -> None:
@@ -35,9 +41,13 @@ def check(context: str, words: str, max_open: int, top: int, model: ModelOptions
       wordprob check "She saw the" --model exact:bow
       wordprob check "She saw the mark" --words punctuation --max-open 500
     """
+    from wordprob.core.words import define
+    from wordprob.scoring.capability_checks import check_enumerable, check_search_before_loading
     from wordprob.scoring.loading import load
     from wordprob.studies.check import check_sum
 
+    check_enumerable(define(words))
+    check_search_before_loading(model)
     found = check_sum(load(**model.to_dict()), context, words, max_open=max_open)
     _print(found, top)
     if found.fault:

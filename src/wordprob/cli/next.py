@@ -88,8 +88,13 @@ def next(
     check_destination(output, format_, force, FORMATS)
     keep_input(table, output)
 
+    from wordprob.scoring.capability_checks import check_search_before_loading
     from wordprob.scoring.model_choice import check_models, open_scorer
+    from wordprob.scoring.next_words import check_next_word_options
 
+    check_next_word_options(words, top, mass)
+    for model in models:
+        check_search_before_loading(model)
     labels = check_models(models)
     contexts.check_columns(labels, spellings)
     found: dict[str, list[NextWords]] = {}

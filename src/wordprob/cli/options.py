@@ -64,7 +64,7 @@ def options_of(options: type[Options], parameter: str, *left_out: str) -> Callab
 
 
 def model_options(function: Function) -> Function:
-    """Add the flags that choose and open a model; the command gets ``model``, a :class:`ModelOptions`."""
+    """Add the flags that choose and open one model; the command gets ``model``, a :class:`ModelOptions`."""
     return options_of(ModelOptions, "model")(function)
 
 
@@ -187,6 +187,8 @@ def _flag(declared: Field[Any]) -> Callable[[Any], Any]:
         return click.option(*_flag_names(declared), is_flag=True, help=info.help)
     if isinstance(declared.default, tuple):
         return _repeatable_flag(declared, declared.default)
+    if declared.name == "model":
+        return _model_flag(declared)
     default = declared.default if info.command_line_default is UNSET else info.command_line_default
     return click.option(
         *_flag_names(declared),
@@ -208,6 +210,26 @@ def _repeatable_flag(declared: Field[Any], default: Sequence[str]) -> Callable[[
         show_default=bool(default),
         help=f"{info.help.removesuffix('.')}; may be repeated.",
     )
+
+
+def _model_flag(declared: Field[Any]) -> Callable[[Any], Any]:
+    """Return the click option for the one model of a command; another one is refused instead of replacing the first."""
+    return click.option(
+        *_flag_names(declared),
+        multiple=True,
+        default=(declared.default,),
+        show_default=True,
+        callback=_only_model,
+        help=info_of(declared).help,
+    )
+
+
+def _only_model(_context: click.Context, _parameter: click.Parameter, models: tuple[str, ...]) -> str:
+    """Return the one model."""
+    if len(models) > 1:
+        named = ", ".join(models)
+        raise click.UsageError(f"--model names {len(models)} models ({named}); this command takes one at a time.")
+    return models[0]
 
 
 def _flag_names(declared: Field[Any]) -> tuple[str, ...]:

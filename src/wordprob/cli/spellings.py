@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import model_options, scoring_options
+from wordprob.cli.options import model_options, scoring_options, separator_option
 from wordprob.cli.output import visible, write_figure
 from wordprob.cli.studies import check_study_packages
 from wordprob.errors import counted
@@ -30,6 +30,7 @@ NOT_USED = ("min_context", "max_context", "extras", "spellings", "readers")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write all of them to a table: .tsv or .csv.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw them as a tree: .png, .pdf or .svg.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
+@separator_option
 @scoring_options(*NOT_USED)
 @model_options
 def spellings(
@@ -39,6 +40,7 @@ def spellings(
     output: Path | None,
     plot: Path | None,
     force: bool,
+    separator: str | None,
     scoring: ScoringOptions,
     model: ModelOptions,
 ) -> None:
@@ -61,10 +63,17 @@ def spellings(
 
         plot = outputs.check_image(plot, force)
 
+    from wordprob.scoring.capability_checks import check_search_before_loading
     from wordprob.scoring.loading import load
+    from wordprob.scoring.word_spellings import check_one_word
 
+    check_one_word(context, word, str(scoring.words), scoring.boundary)
+    check_search_before_loading(model)
     scorer = load(**model.to_dict())
-    found = scorer.spellings(context, word, **scoring.to_dict(*NOT_USED, "estimators"))
+    options = scoring.to_dict(*NOT_USED, "estimators")
+    if separator is not None:  # it may be empty
+        options["separator"] = separator
+    found = scorer.spellings(context, word, **options)
     name = str(scorer.model.metadata.get("model", ""))
     if output is not None:
         text = found.to_pandas().to_csv(sep="," if output.suffix == ".csv" else "\t", index=False, lineterminator="\n")
@@ -72,12 +81,14 @@ def spellings(
     if plot is not None:
         write_figure(plot, _tree(found, name))
     _print(found, top, name)
+    if not found.is_within:
+        click.echo(_why_too_wide(found, scoring.tolerance, scoring.max_open))
 
 
 def _tree(found: WordSpellings, model: str) -> Figure:
     from wordprob.analysis.spelling_tree import DrawnSpelling, plot_spelling_tree
 
-    total = found.probability + found.rest
+    total = found.highest_probability
     drawn = [DrawnSpelling(each.tokens, each.probability / total, each.is_own) for each in found.spellings]
     title = f"{found.word} after “{found.context}” ({model})"
     return plot_spelling_tree(drawn, title, found.rest / total)
@@ -88,7 +99,7 @@ def _print(found: WordSpellings, top: int, model: str) -> None:
     unit = found.unit
     click.echo(f"{found.word} after '{found.context}' ({model}), surprisal in {unit}")
     click.echo(f"{'surprisal':>10}  {'share':>7}  spelling")
-    total = found.probability + found.rest
+    total = found.highest_probability
     for each in found.spellings[:top]:
         own = "  (the tokeniser's own)" if each.is_own else ""
         share = each.probability / total
@@ -103,3 +114,11 @@ def _print(found: WordSpellings, top: int, model: str) -> None:
     click.echo(f"{'':10}  {found.rest / total:7.2%}  at most, in spellings not looked into ({looked} opened)")
     click.echo(f"own spelling   {found.surprisal:.3f} {unit}")
     click.echo(f"all spellings  {found.surprisal_all_low:.3f} to {found.surprisal_all:.3f} {unit}")
+
+
+def _why_too_wide(found: WordSpellings, tolerance: float, max_open: int) -> str:
+    """Return why the interval is wider than it was asked for."""
+    wider = f"The interval is wider than --tolerance {tolerance:g} (bits)"
+    if found.opened >= max_open:
+        return f"{wider}: --max-open stopped the search after {counted(max_open, 'beginning')}."
+    return f"{wider}: what may follow the word leaves open whether it has ended."

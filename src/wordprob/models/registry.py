@@ -7,8 +7,13 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
     describe(source: str, options: ModelOptions) -> dict[str, Any]
 
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
-name and must not load it: the manifest of a corpus run records it. A backend that downloads models may have a fourth
-function, ``commit(source, options) -> str``, which returns the exact version that would be downloaded now. One whose
+name and must not load it: the manifest of a corpus run records it. Two further functions are optional::
+
+    commit(source: str, options: ModelOptions) -> str
+    capabilities(source: str, options: ModelOptions) -> Capabilities | None
+
+``commit`` returns the exact version of a model that would be downloaded now. ``capabilities`` returns what a model can
+do, without loading it, so that what it cannot do is refused early; ``None`` if that is not known. A backend whose
 models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, one that loads them with transformers'
 ``from_pretrained`` sets ``USES_FROM_PRETRAINED = True``, and one whose models are on a server ``IS_SERVER = True``.
 """
@@ -24,6 +29,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from wordprob.errors import OptionError, UnknownModelError, did_you_mean
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.catalogue import CATALOGUE, ONE_WORD_HUB_IDS
 from wordprob.models.protocol import LanguageModel, Tokenizer
 from wordprob.options import DEFAULT_MODEL, ModelOptions
@@ -289,6 +295,16 @@ def commit(options: ModelOptions) -> str:
     backend, source = _backend_of(options)
     find_commit = getattr(backend, "commit", None)
     return "" if find_commit is None else str(find_commit(source, with_revision(options)))
+
+
+def capabilities(options: ModelOptions) -> Capabilities | None:
+    """Return what a model can do, without loading it; ``None`` if that is known only of the open model."""
+    backend, source = _backend_of(options)
+    find_capabilities = getattr(backend, "capabilities", None)
+    if find_capabilities is None:
+        return None
+    found: Capabilities | None = find_capabilities(source, with_revision(options))
+    return found
 
 
 def check_model(options: ModelOptions) -> None:

@@ -64,6 +64,7 @@ def run(
     if settings.get("threads") is None:
         settings["threads"] = _threads(directory, execution.workers)
     run_settings = RunSettings.from_dict(settings).with_absolute_model_path()
+    _check_model_can_score(run_settings)
     executor = open_executor(execution)
     is_new = directory.prepare()
     with locked(directory.path):
@@ -105,12 +106,20 @@ def resume(
     manifest = directory.manifest()
     settings = RunSettings.from_dict(manifest["settings"])
     require_trust(settings, trust_remote_code, directory.path)
+    _check_model_can_score(settings)
     sources = sources_in(manifest)
     executor = open_executor(execution)
     with locked(directory.path):
         check_unchanged(manifest, settings, sources, directory.path)
         _score_remaining(directory, RunWork(settings, sources, execution), executor, watch)
     return status(directory.path)
+
+
+def _check_model_can_score(settings: RunSettings) -> None:
+    """Raise, before anything is planned, if the model cannot do what the settings ask for."""
+    from wordprob.scoring.capability_checks import check_scoring_before_loading
+
+    check_scoring_before_loading(settings.model, settings.scoring)
 
 
 def _threads(directory: RunDirectory, workers: int) -> int:

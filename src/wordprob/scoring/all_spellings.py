@@ -19,6 +19,7 @@ from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates
 from wordprob.models.request_arrays import RequestArrays
+from wordprob.scoring.certain_masses import certain_boundaries
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import prefix_ids
@@ -68,7 +69,7 @@ class AllSpellings:
     def __init__(self, model: LanguageModel, atoms: Atoms, tolerance_nats: float, max_open: int) -> None:
         self._model = model
         self._atoms = atoms
-        self._tolerance_nats = tolerance_nats
+        self.tolerance_nats = tolerance_nats
         self._max_open = max_open
 
     def search(
@@ -85,7 +86,7 @@ class AllSpellings:
 
     def _rounds(self, search: SpellingSearch, contexts: _Contexts) -> Step:
         """Ask the model about prefixes, and go on from them, until all intervals are narrow enough."""
-        while len(prefixes := search.choose(self._tolerance_nats, self._max_open)):
+        while len(prefixes := search.choose(self.tolerance_nats, self._max_open)):
             answers = yield _requests(contexts, prefixes)
             is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
             inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
@@ -99,7 +100,8 @@ class AllSpellings:
 def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: bool) -> SpellingSearch:
     """Set out from the prefixes alive where words begin, and go along the observed path as far as it leads."""
     plan = prepared.search_plan or SearchPlan()
-    search = SpellingSearch(plan.words, _log_scales(prepared, collected, plan), keep_spellings)
+    scales = _log_scales(prepared, collected, plan)
+    search = SpellingSearch(plan.words, scales, keep_spellings, _log_own_masses(prepared, collected, plan))
     if not plan.words:
         return search
 
@@ -143,13 +145,27 @@ def _relative(prepared: PreparedBatch, collected: CollectedScores, plan: SearchP
 
 def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan) -> Floats:
     """Return about the logarithm of each word's mass, so that masses relative to it are near 1."""
+    scales = _with_observed(prepared, collected, plan, collected.boundaries)
+    scales[~np.isfinite(scales)] = 0.0
+    return np.where(scales > SMALLEST_LOG_SCALE, scales, scales / 2)
+
+
+def _log_own_masses(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan) -> Floats | None:
+    """Return the logarithm of what the tokenizer's own spellings of each word have for certain, if that is known."""
+    if collected.unread is None:
+        return None
+    return _with_observed(prepared, collected, plan, certain_boundaries(prepared, collected, collected.unread))
+
+
+def _with_observed(
+    prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, log_boundaries: Floats
+) -> Floats:
+    """Return log p of each word's observed tokens and of what ends it, which is given at every boundary."""
     alignment = prepared.alignment
     texts, after = alignment.text_of_word[plan.word_numbers], alignment.boundary_after[plan.word_numbers]
     stop_rows = alignment.boundary_rows[after]
     observed = segment_sums(collected.token_log_probs, plan.start_rows - texts, stop_rows - texts)
-    scales = observed + collected.boundaries[after]
-    scales[~np.isfinite(scales)] = 0.0
-    return np.where(scales > SMALLEST_LOG_SCALE, scales, scales / 2)
+    return observed + log_boundaries[after]
 
 
 # --- what the model is asked ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.core.equation import logsumexp
-from wordprob.errors import InputError
+from wordprob.errors import InputError, OptionError
 from wordprob.scoring.continuations import pair_up
 from wordprob.tables.formats import ExtendedSheet, Frame
 from wordprob.tables.marks import whole_span
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 LEFT_OUT = ("text_id", "word_id", "region", "word", "start", "end")
 """Columns of words that say nothing about a whole candidate."""
+
+NOT_OPTIONS = {
+    "crossed": "every candidate is scored after every context",
+    "ids": "the rows are named by their contexts and candidates",
+}
+"""Options of continuations that candidates do not have, and why."""
 
 NO_SHARE = "no share: a candidate has no value"
 ALL_IMPOSSIBLE = "no share: all candidates have the probability 0"
@@ -60,7 +66,8 @@ def score_candidates(
         Add ``share``: the probability divided by that of all candidates after the same context. If a candidate has no
         value, the shares of that context are missing.
     **options
-        Further options of :meth:`wordprob.Scorer.score_continuations`, for example ``unit``.
+        Further options of :meth:`wordprob.Scorer.score_continuations`, for example ``unit``; not ``crossed`` and
+        ``ids``. With ``spellings="all"`` there are ``probability_all`` and ``share_all`` too, from ``surprisal_all``.
 
     Examples
     --------
@@ -72,6 +79,8 @@ def score_candidates(
     """
     import pandas as pd
 
+    for name in options.keys() & NOT_OPTIONS.keys():
+        raise OptionError(f"`{name}` is not an option of candidates: {NOT_OPTIONS[name]}; leave it out.")
     befores, afters = pair_up(context, candidates, crossed=True)
     if not afters:
         raise InputError("there are no candidates, or no contexts; give at least one of each.")
@@ -99,15 +108,18 @@ def by_candidate(scored: WordTable, own: pd.DataFrame, share: bool) -> WordTable
     words = scored.words()
     added = add_up_spans(words, candidates, [[whole_span(candidate)] for candidate in candidates])
     added = added.drop(columns=list(LEFT_OUT))
-    surprisals = added.pop("surprisal").to_numpy(dtype=np.float64)
-    log_probs = -surprisals * UNITS[scored.unit]
-    added.insert(0, "surprisal", surprisals)
-    added.insert(1, "probability", np.exp(log_probs))
-    if share:
-        totals = log_totals(log_probs, contexts, candidates)
-        with np.errstate(invalid="ignore"):
-            added.insert(2, "share", np.exp(log_probs - totals))
-        added["note"] = _share_notes(added["note"].tolist(), log_probs, totals)
+    added.insert(0, "surprisal", added.pop("surprisal"))
+    columns: dict[str, Floats] = {}
+    for suffix in ("", *(["_all"] if "surprisal_all" in added else [])):
+        log_probs = -added[f"surprisal{suffix}"].to_numpy(dtype=np.float64) * UNITS[scored.unit]
+        columns[f"probability{suffix}"] = np.exp(log_probs)
+        if share:
+            totals = log_totals(log_probs, contexts, candidates)
+            with np.errstate(invalid="ignore"):
+                columns[f"share{suffix}"] = np.exp(log_probs - totals)
+            added["note"] = _share_notes(added["note"].tolist(), log_probs, totals)
+    for place, (name, values) in enumerate(columns.items(), start=1):
+        added.insert(place, name, values)
     extended = ExtendedSheet(Frame(own, "the candidates"), np.arange(len(own)), added)
     return WordTable(words, scored.texts(), scored.metadata, extended)
 
@@ -136,5 +148,5 @@ def _share_notes(notes: list[str], log_probs: Floats, totals: Floats) -> list[st
         reason = ""
         if not math.isnan(log_prob) and not math.isfinite(total):
             reason = NO_SHARE if math.isnan(total) else ALL_IMPOSSIBLE
-        with_reasons.append("; ".join(filter(None, [note, reason])))
+        with_reasons.append(note if reason in note else "; ".join(filter(None, [note, reason])))
     return with_reasons

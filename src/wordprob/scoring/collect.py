@@ -139,6 +139,37 @@ class BoundaryMasses:
 
 
 @dataclass
+class UnreadMasses:
+    """What was counted in own spellings before cut-off characters were read on.
+
+    Attributes
+    ----------
+    boundaries
+        ``[W + D]``: log B after the observed tokens.
+    after_leaving
+        For every branch, log B at its end.
+    counted, error
+        For every branch, the mass in that B of cut-off characters, and by how much it may be off.
+    """
+
+    boundaries: Floats
+    after_leaving: Floats
+    counted: Floats
+    error: Floats
+
+    @classmethod
+    def empty(cls, n_branches: int) -> UnreadMasses:
+        """Make room for what is known of branches."""
+        return cls(np.zeros(0), *np.zeros((3, n_branches)))
+
+    def add_tails(self, tails: TailScores) -> None:
+        """Take what the model said of the rest of spellings that left a text."""
+        self.after_leaving[tails.branches] = tails.log_boundaries
+        self.counted[tails.branches] = tails.counted
+        self.error[tails.branches] = tails.error
+
+
+@dataclass
 class CollectedScores:
     """Everything in natural logarithms, along the batch; not a number where the model said nothing.
 
@@ -169,6 +200,8 @@ class CollectedScores:
         The log-mass of every atom at every boundary.
     bounds
         How far masses may be off, of a model that lists only its most probable tokens.
+    unread
+        What was counted before cut-off characters were read on, where every spelling is searched for.
     """
 
     token_log_probs: Floats
@@ -183,6 +216,7 @@ class CollectedScores:
     step_masses: Floats
     boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
+    unread: UnreadMasses | None = None
     undecided: dict[int, float] = field(default_factory=dict)
     _columns_of_set: dict[int, EndingColumns] = field(default_factory=dict, repr=False)
 
@@ -204,6 +238,7 @@ class CollectedScores:
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=BoundaryMasses(prepared),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
+            unread=None if plan is None else UnreadMasses.empty(len(prepared.branches)),
         )
 
     def add(self, prepared: PreparedBatch, answers: Answers) -> None:
@@ -277,9 +312,13 @@ class CollectedScores:
         """Take what the model said of the rest of spellings that left a text."""
         self.leaving[tails.branches] += tails.log_probs
         self.after_leaving[tails.branches] = tails.log_boundaries
+        if self.unread is not None:
+            self.unread.add_tails(tails)
 
     def apply_spellings(self, prepared: PreparedBatch) -> None:
         """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
+        if self.unread is not None:
+            self.unread.boundaries = self.boundaries.copy()
         read = ~np.isnan(self.read_on)
         if read.any():
             decided = np.maximum(np.exp(self.boundaries[read]) - self.counted[read], 0.0)

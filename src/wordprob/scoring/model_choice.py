@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wordprob.errors import OptionError
 from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
-from wordprob.options import ModelOptions
+from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.scoring.capability_checks import check_scoring_before_loading, check_scoring_options
 from wordprob.scoring.loading import load
 from wordprob.scoring.scorer import Scorer
 
@@ -35,6 +36,34 @@ def check_models(models: Sequence[Model]) -> list[str]:
     if not models:
         raise OptionError("no model was named.")
     return distinct_labels([_identity(model) for model in models])
+
+
+def check_models_can_score(
+    models: Sequence[Model],
+    options: ScoringOptions,
+    load_options: Mapping[str, Any] | None = None,
+    *,
+    has_sources: bool = False,
+    after_contexts: bool = False,
+) -> None:
+    """Raise, before any is loaded, if a model cannot score texts in this way; a scorer checks its own model.
+
+    Parameters
+    ----------
+    models
+        The models.
+    options, has_sources, after_contexts
+        As for :func:`wordprob.scoring.capability_checks.check_scoring_before_loading`.
+    load_options
+        As for :func:`open_scorer`.
+    """
+    check_scoring_options(options, after_contexts=after_contexts)
+    for model in models:
+        if isinstance(model, Scorer):
+            continue
+        if not isinstance(model, ModelOptions):
+            model = ModelOptions.pick({**(load_options or {}), "model": str(model)})
+        check_scoring_before_loading(model, options, has_sources=has_sources, after_contexts=after_contexts)
 
 
 def _identity(model: Model) -> ModelIdentity:

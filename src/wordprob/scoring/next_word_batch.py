@@ -16,10 +16,12 @@ from wordprob.core.arrays import Floats, Ints, common_prefix_length
 from wordprob.core.next_tokens import next_tokens_of
 from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
-from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.errors import InputError, OptionError
 from wordprob.models.batching import group_by_prefix
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
+from wordprob.scoring.capability_checks import check_enumerable, check_model_can_search
 from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.next_word_beginnings import Beginning
@@ -46,18 +48,10 @@ LONGEST_WORD_TOKENS = 32
 def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> None:
     """Raise where words cannot be enumerated."""
     vocabulary = scorer.model.tokenizer.vocabulary
-    if getattr(scorer.model, "lists_top_only", False):
-        raise UnsupportedError(
-            "a server lists only the most probable tokens, and this needs whole distributions; run the model on this "
-            "machine."
-        )
+    check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     if max_open < 1:
         raise OptionError(f"`max_open` must be at least 1, not {max_open}.")
-    if not definition.local:
-        raise OptionError(
-            f"the words of '{definition.name}' cannot be enumerated: one character does not show where they end. "
-            "Use whitespace or punctuation."
-        )
+    check_enumerable(definition)
     if vocabulary.start is None:
         raise InputError("this model has no start-of-text token, and the sum needs one. Specify one as `bos`.")
     if vocabulary.marked.any() or vocabulary.spaced.any():

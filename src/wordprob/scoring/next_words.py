@@ -12,6 +12,7 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import SPELLINGS
+from wordprob.scoring.capability_checks import check_enumerable
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.requests import Progress
@@ -129,6 +130,12 @@ class NextWords:
             place = list(table.columns).index("surprisal")
             table.insert(place, "probability_high", [*highest, self.end, self.rest])
         return table
+
+
+def check_next_word_options(words: str | WordDefinition, top: int | None = None, mass: float | None = None) -> None:
+    """Raise for options of :func:`next_words` that are wrong for every model."""
+    _Wanted.check(top, mass)
+    check_enumerable(define(words))
 
 
 def next_words(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from wordprob.core.alignment import Alignment, Cut, align
 from wordprob.core.arrays import Bools, Ints
 from wordprob.core.atoms import atoms_of
-from wordprob.core.characters import is_white_space
+from wordprob.core.characters import character_classes, is_white_space
 from wordprob.core.cut_off_tokens import CutOffTokens
 from wordprob.core.search_steps import Ending, StepFinder
 from wordprob.core.span_words import WithoutBoundaries
@@ -150,8 +150,8 @@ class TextPreparer:
         """
         last_tokens = alignment.ids[alignment.stop_tokens[words] - 1]
         if rule.ends_by_rule:
-            groups = 2 * rule.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
-            groups += self._vocabulary.marked[last_tokens]
+            groups = rule.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
+            groups = self._told_apart_by_marks(alignment, words, groups)
         else:
             last_characters = [alignment.batch.text[end - 1] for end in alignment.ends[words].tolist()]
             groups = np.array([is_white_space(character) for character in last_characters], dtype=np.int64)
@@ -168,6 +168,20 @@ class TextPreparer:
             endings.append(Ending(labels, undecided))
         return endings, number_of_group[groups]
 
+    def _told_apart_by_marks(self, alignment: Alignment, words: Ints, groups: Ints) -> Ints:
+        """Return groups of words of which those whose last token has an end-of-word mark are apart.
+
+        Whether a mark stands for white space depends on the class of the character before it.
+        """
+        if not self._vocabulary.marked.any():
+            return groups
+        last_classes = character_classes(alignment.batch).last[alignment.ends[words] - 1].astype(np.int64)
+        is_marked = self._vocabulary.marked[alignment.ids[alignment.stop_tokens[words] - 1]]
+        kinds = np.where(is_marked, 1 + last_classes, 0)
+        n_kinds = int(kinds.max(initial=0)) + 1
+        told_apart: Ints = np.unique(n_kinds * groups + kinds, return_inverse=True)[1]
+        return told_apart
+
     def _pass_over_empty_words(self, prepared: PreparedBatch) -> None:
         """Give a word for which the tokenizer wrote nothing the boundary before it."""
         alignment = prepared.alignment
@@ -182,19 +196,23 @@ class TextPreparer:
 
     def _note_rewritten_words(self, prepared: PreparedBatch) -> None:
         """Note what became of the words that the tokenizer did not take as they stand."""
-        for text in np.flatnonzero(~prepared.alignment.exact).tolist():
-            for word in prepared.alignment.words_of_text(text):
-                note = self._rewriting(prepared.alignment, word)
+        alignment = prepared.alignment
+        for text in np.flatnonzero(~alignment.exact).tolist():
+            for words in _words_by_tokens(alignment, text):
+                note = self._rewriting(alignment, words)
                 if note:
-                    prepared.add_note(word, note)
+                    for word in words:
+                        prepared.add_note(word, note)
 
-    def _rewriting(self, alignment: Alignment, word: int) -> str:
-        ids = alignment.ids[alignment.first_tokens[word] : alignment.stop_tokens[word]].tolist()
+    def _rewriting(self, alignment: Alignment, words: range) -> str:
+        """Return what the tokenizer made of words that share tokens; nothing if it took them as they stand."""
+        first, last = words[0], words[-1]
+        ids = alignment.ids[alignment.first_tokens[first] : alignment.stop_tokens[last]].tolist()
         if self._vocabulary.unknown in ids:
             return UNKNOWN_CHARACTERS
         written = b"".join(self._vocabulary.token_bytes[i] for i in ids).decode("utf-8", "replace").strip()
-        shares_token = alignment.cuts[word] != Cut.CLEAN or (word and alignment.cuts[word - 1] == Cut.MID_TOKEN)
-        if written == alignment.word(word) or shares_token:
+        given = alignment.batch.text[alignment.starts[first] : alignment.ends[last]]
+        if written == given or alignment.cuts[last] == Cut.INCLUDES_SPACE:
             return ""
         return f"read by the tokeniser as '{written}'"
 
@@ -234,10 +252,21 @@ class TextPreparer:
         return self._step_finders[rule.name]
 
 
+def _words_by_tokens(alignment: Alignment, text: int) -> Iterator[range]:
+    """Yield the words of a text, those together that share a token."""
+    first = None
+    for word in alignment.words_of_text(text):
+        first = word if first is None else first
+        if alignment.cuts[word] != Cut.MID_TOKEN:
+            yield range(first, word + 1)
+            first = None
+
+
 def _left_and_word(alignment: Alignment, word: int) -> tuple[str, str]:
     """Return what a definition may look at: the text before a word, and the word."""
     start = alignment.starts[word]
-    return alignment.batch.text[max(0, start - LEFT_CONTEXT_CHARACTERS) : start], alignment.word(word)
+    text_start = alignment.batch.text_starts[alignment.text_of_word[word]]
+    return alignment.batch.text[max(text_start, start - LEFT_CONTEXT_CHARACTERS) : start], alignment.word(word)
 
 
 def _windows(prepared: PreparedBatch) -> list[list[Window]]:

@@ -15,9 +15,7 @@ import numpy as np
 
 from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Floats
-from wordprob.errors import UnsupportedError
 from wordprob.models.huggingface.masked import MaskedModel, MaskedToken
-from wordprob.options import ScoringOptions
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import TextPreparer
@@ -28,19 +26,6 @@ from wordprob.tables.batch_scores import BatchScores
 NO_SURPRISAL = "a masked model has no surprisals: see pseudo_surprisal"
 NOTHING_WRITTEN = "the tokeniser writes nothing for it"
 TOO_LONG = "longer than the model's context"
-
-
-def refuse_causal_options(options: ScoringOptions) -> None:
-    """Raise for options that ask for what only a causal model has."""
-    asked = {
-        "max_context": options.max_context is not None,
-        "spellings": options.spellings != "own",
-        "estimators": bool(options.estimators),
-        **dict.fromkeys(options.extras, True),
-    }
-    for name, given in asked.items():
-        if given:
-            raise UnsupportedError(f"the model is a masked model, for which `{name}` has no meaning; leave it out.")
 
 
 def score_masked(

@@ -18,9 +18,9 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
-from wordprob.errors import InputError, OptionError, UnsupportedError
+from wordprob.errors import InputError
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.given import wrap_given_model
-from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel
 from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
@@ -34,6 +34,7 @@ from wordprob.scoring.batching import (
     chunk_slices,
 )
 from wordprob.scoring.beyond_texts import ask_beyond_texts
+from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import continuations_of
 from wordprob.scoring.documents import documents_of
@@ -45,7 +46,7 @@ from wordprob.scoring.pipeline import count_on, score_in_threads
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch, SearchSettings
 from wordprob.scoring.progress import progress_callback
-from wordprob.scoring.pseudo_surprisal import refuse_causal_options, score_masked
+from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
 from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
@@ -243,6 +244,7 @@ class Scorer:
             For encoder–decoder models: the source of each text, which is then the target.
         """
         options = _options_among(locals())
+        check_scoring_options(options)
         documents = documents_of(texts, ids)
         choice = choose_words(words, options.boundary, documents)
         settings = self.settings(options)
@@ -333,8 +335,7 @@ class Scorer:
         ['mark', 'saw', 'the']
         """
         options = _options_among(locals())
-        if WordLevel.of(options.extras):
-            raise OptionError("the entropy and the rank of words are computed for whole texts: score these instead.")
+        check_scoring_options(options, after_contexts=True)
         texts = continuations_of(context, continuations, ids, separator, crossed)
         choice = choose_words_of_continuations(words, options.boundary, texts.whole, texts.begins)
         settings = self.settings(options)
@@ -392,20 +393,10 @@ class Scorer:
 
     def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
         """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
-        if isinstance(self.model, EncoderDecoderModel):
-            if sources is None:
-                self.model.require_source()
-            elif options.max_context is not None:
-                raise UnsupportedError("`max_context` is not for targets that have a source; leave it out.")
-            elif WordLevel.of(options.extras):
-                raise UnsupportedError(
-                    "the entropy and the rank of words are not for targets that have a source; leave them out."
-                )
-        elif sources is not None:
-            raise OptionError(
-                "texts have sources for encoder–decoder models only, such as T5 and BART, and this model is another "
-                "one; leave out `sources`."
-            )
+        is_set = getattr(self.model, "source", None) is not None  # one for all texts, by the user
+        if sources is not None or not is_set:
+            name = self.model.metadata.get("model", "the model")
+            check_sources(capabilities_of(self.model), options, name, has_sources=sources is not None)
         if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
             given = "one string" if isinstance(sources, str) else str(len(sources))
             raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
@@ -480,8 +471,6 @@ class Scorer:
             return scored
         from wordprob.scoring.word_entropy import with_word_level
 
-        if options.max_context is not None:
-            raise OptionError("the entropy and the rank of words need the whole context; leave `max_context` out.")
         rules = choice.rules
         return with_word_level(
             scored,
@@ -507,8 +496,7 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
-        if isinstance(self.model, MaskedModel):
-            refuse_causal_options(options)
+        check_model_can_score(capabilities_of(self.model), options, type(self.model).__name__)
         start_ids = self.model.tokenizer.vocabulary.start_ids
         max_tokens = self.model.max_tokens
         if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
@@ -523,7 +511,7 @@ class Scorer:
             min_context=options.min_context,
             statistics=required_statistics(options.extras),
             estimators=tuple(options.estimators),
-            search=_search_settings(options, self.model),
+            search=_search_settings(options),
             max_width=_max_width(options, self.model),
         )
 
@@ -553,7 +541,9 @@ class Scorer:
 
     def _metadata(self, choice: WordChoice, options: ScoringOptions) -> dict[str, str]:
         vocabulary = self.model.tokenizer.vocabulary
-        limit = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
+        further = {} if options.max_context is None else {"max_context": str(parse_limit(options.max_context))}
+        if options.spellings == "all":
+            further |= {name: str(getattr(options, name)) for name in ("spellings", "tolerance", "max_open")}
         return {
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
@@ -561,18 +551,14 @@ class Scorer:
             "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
-            **limit,
+            **further,
             "wordprob": __version__,
         }
 
 
-def _search_settings(options: ScoringOptions, model: LanguageModel) -> SearchSettings | None:
+def _search_settings(options: ScoringOptions) -> SearchSettings | None:
     if options.spellings == "own":
         return None
-    if not callable(getattr(model, "open", None)):
-        raise UnsupportedError(
-            f"{type(model).__name__} has no method 'open', which all spellings need; use own as `spellings`."
-        )
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
 
 
@@ -590,15 +576,6 @@ def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
     if not getattr(model, "lists_top_only", False):
         return None
-    unknown = [
-        *required_statistics(options.extras),
-        *(["sum over all spellings"] if options.spellings == "all" else []),
-    ]
-    if unknown:
-        raise UnsupportedError(
-            f"a server lists only the most probable tokens, so the {' and the '.join(unknown)} cannot be computed; "
-            "leave it out, or run the model on this machine."
-        )
     return options.tolerance * math.log(2.0)
 
 

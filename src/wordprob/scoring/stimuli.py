@@ -9,7 +9,7 @@ from typing import Any
 
 from wordprob.models.registry import is_on_server
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
-from wordprob.scoring.model_choice import Model, as_models, check_models, open_scorer
+from wordprob.scoring.model_choice import Model, as_models, check_models, check_models_can_score, open_scorer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.stimulus_columns import assemble, columns_of_model
@@ -84,6 +84,13 @@ class Stimuli(StimulusTable):
         labels = check_models(models)
         estimates = further_estimates(arguments.get("estimators", ()), arguments.get("spellings", "own"))
         self.check_columns(labels, shape, arguments.get("extras", ()), estimates)
+        check_models_can_score(
+            models,
+            ScoringOptions.pick(arguments),
+            load_options,
+            has_sources=self.source_column is not None,
+            after_contexts=self.layout.contexts is not None,
+        )
         distinct_texts, number_of_text = self._distinct_texts()
         n_distinct = len(distinct_texts)
         results: dict[str, ModelColumns] = {}

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools
 from wordprob.core.atoms import Atoms
 from wordprob.core.branches import BranchTail
@@ -14,6 +15,9 @@ from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.prepared_batch import PreparedBatch
+
+FIRST_TOKENS = 5
+"""Tokens that hold the first character of a text, at most: a space that is put before it, and one for each byte."""
 
 
 class TextStarts:
@@ -45,11 +49,10 @@ class TextStarts:
     def set_starts(self, prepared: PreparedBatch) -> None:
         """Settle what each text may begin with: white space if it does, else anything but that, or nothing at all."""
         alignment = prepared.alignment
-        batch = alignment.batch
-        first_characters = [batch.text[start] for start in batch.text_starts[:-1].tolist()]
-        lengths = np.diff(batch.text_starts) - 1
-        spaces = {character for character in set(first_characters) if is_white_space(character)}
-        begins_with_space = np.array([c in spaces for c in first_characters], dtype=bool) & (lengths > 0)
+        if self._vocabulary.spaced.any():
+            self._set_first_ids(prepared, np.zeros(alignment.n_texts, dtype=bool), (self._first_pieces, ()))
+            return
+        begins_with_space = self._begins_with_space(alignment)
         if self._vocabulary.first_word_marked:
             self._set_marked_starts(prepared, begins_with_space)
             return
@@ -57,19 +60,68 @@ class TextStarts:
         space = self._sets.number(self._atoms.with_cut_off(self._spaces))
         prepared.boundary_sets[alignment.first_boundaries] = np.where(begins_with_space, space, usual)
 
+    def _begins_with_space(self, alignment: Alignment) -> Bools:
+        """Return ``[D]``: whether each text begins with white space that its tokens hold.
+
+        A tokenizer that drops it writes the same tokens for the text without it, so the two are one event.
+        """
+        batch = alignment.batch
+        lengths = np.diff(batch.text_starts) - 1
+        first_characters = [batch.text[start] for start in batch.text_starts[:-1].tolist()]
+        spaces = {character for character in set(first_characters) if is_white_space(character)}
+        begins_with_space = np.array([c in spaces for c in first_characters], dtype=bool) & (lengths > 0)
+        for text in np.flatnonzero(begins_with_space).tolist():
+            begins_with_space[text] = self._writes_space_first(alignment, text)
+        return begins_with_space
+
+    def _writes_space_first(self, alignment: Alignment, text: int) -> bool:
+        """Return True if what the tokens of a text hold, without the space put before it, begins with white space."""
+        first, stop = alignment.token_offsets[text : text + 2].tolist()
+        ids = alignment.ids[first : min(stop, first + FIRST_TOKENS)].tolist()
+        written = b"".join(self._vocabulary.token_bytes[token] for token in ids)
+        if self._vocabulary.first_word_marked:
+            written = written.removeprefix(b" ")
+        return is_white_space(written.decode("utf-8", "ignore")[:1])
+
     def _set_marked_starts(self, prepared: PreparedBatch, begins_with_space: Bools) -> None:
         """Settle the same for a tokenizer that puts a space before every text: what comes after that space counts."""
-        alignment = prepared.alignment
-        if not prepared.settings.start_ids:
-            return
-        for text in np.flatnonzero(prepared.n_context_words == 0).tolist():
-            space = bool(begins_with_space[text])
-            boundary = int(alignment.first_boundaries[text])
-            row = int(alignment.boundary_rows[boundary])
-            prepared.branches.add(boundary, row, self._marked_first_ids[space])
-            labels = self._atoms.with_cut_off(self._spaces if space else self._others - {END})
+        self._set_first_ids(prepared, begins_with_space, self._marked_first_ids)
+        for text in self._texts_with_start(prepared):
+            boundary, row = self._first_place(prepared, text)
+            labels = self._atoms.with_cut_off(self._spaces if begins_with_space[text] else self._others - {END})
             for token in self._lone_spaces:
                 prepared.branches.add(boundary, row, token, BranchTail(token, labels))
+
+    def _set_first_ids(
+        self, prepared: PreparedBatch, begins_with_space: Bools, first_ids: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> None:
+        """Let each text begin with any of these ids: the first ones, or the second ones where it begins with space."""
+        for text in self._texts_with_start(prepared):
+            boundary, row = self._first_place(prepared, text)
+            prepared.branches.add(boundary, row, first_ids[bool(begins_with_space[text])])
+
+    @staticmethod
+    def _texts_with_start(prepared: PreparedBatch) -> list[int]:
+        """Return the texts whose first words are scored, if the model sees something before them."""
+        if not prepared.settings.start_ids:
+            return []
+        texts: list[int] = np.flatnonzero(prepared.n_context_words == 0).tolist()
+        return texts
+
+    @staticmethod
+    def _first_place(prepared: PreparedBatch, text: int) -> tuple[int, int]:
+        """Return the boundary before a text, and its row."""
+        boundary = int(prepared.alignment.first_boundaries[text])
+        return boundary, int(prepared.alignment.boundary_rows[boundary])
+
+    @cached_property
+    def _first_pieces(self) -> tuple[int, ...]:
+        """The ids that a text may begin with if pieces that go on with a word are marked, and the ends."""
+        begins = np.flatnonzero(self._vocabulary.spaced[: len(self._atoms.atom_of_token)]).tolist()
+        with_text = [
+            token for token in begins if self._vocabulary.token_bytes[token] or token == self._vocabulary.unknown
+        ]
+        return tuple(dict.fromkeys([*with_text, *self._vocabulary.ends]))
 
     @cached_property
     def _marked_first_ids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from wordprob.core.arrays import segment_sums
@@ -10,21 +11,30 @@ from wordprob.core.spelling_search import FoundSpelling, SearchedWord, SpellingS
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.errors import InputError, counted
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.scoring.all_spellings import AllSpellings
+from wordprob.scoring.boundary_sets import BoundarySets
+from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
 from wordprob.scoring.prepared_batch import Chunk, PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import BY_RULE, choose_words_of_continuations
+from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words_of_continuations
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REACHES_OVER = "…"
+ONE_OF_SEVERAL = "…"
 """The last token of spellings that are counted together: it holds the rest of the word and what ends it."""
+
+SHOWN_SPACES = " \n\t"
+"""White space for which there are signs where spellings are shown."""
+
+BYTE_TOKEN = re.compile("<0x[0-9A-Fa-f]{2}>")
+"""How tokenizers write a token that stands for one byte, beside the token for the character."""
 
 
 class Spelling(NamedTuple):
@@ -33,14 +43,15 @@ class Spelling(NamedTuple):
     Attributes
     ----------
     tokens
-        Its tokens as text, the white space before the word included. The last one is ``…`` where several spellings
-        are counted together whose last token holds the rest of the word and what ends it.
+        Its tokens as text, the white space before the word included. Tokens for single bytes are ``<0x78>``, characters
+        that cannot be seen ``<U+00A0>``. The last token may hold what ends the word, too; it is ``…`` where several
+        spellings are counted together that differ in it.
     ids
-        Their ids, without that last one.
+        Their ids, without a last one that differs.
     probability
         The probability of this spelling, given the words before.
     is_own
-        Whether the text's own tokens are these.
+        Whether the tokenizer writes the word like this before some text.
     """
 
     tokens: tuple[str, ...]
@@ -58,12 +69,17 @@ class WordSpellings(NamedTuple):
         The text before the word, and the word.
     spellings
         What was found.
+    probability
+        The probability of the word in every spelling, at least: in those that were found, or in the tokenizer's own
+        ones, if that is more.
     rest
         The probability of everything that was not found, at most.
     own_probability
         The probability of the word in the tokenizer's own spellings.
     opened
         How many beginnings of spellings were looked into.
+    is_within
+        Whether the interval is as narrow as it was asked for.
     unit
         The unit of the surprisals below.
     """
@@ -71,15 +87,17 @@ class WordSpellings(NamedTuple):
     context: str
     word: str
     spellings: tuple[Spelling, ...]
+    probability: float
     rest: float
     own_probability: float
     opened: int
+    is_within: bool
     unit: str = "bits"
 
     @property
-    def probability(self) -> float:
-        """The probability of the word in the spellings that were found."""
-        return math.fsum(spelling.probability for spelling in self.spellings)
+    def highest_probability(self) -> float:
+        """The most that the probability of the word in every spelling can be."""
+        return math.fsum(spelling.probability for spelling in self.spellings) + self.rest
 
     @property
     def surprisal(self) -> float:
@@ -88,22 +106,23 @@ class WordSpellings(NamedTuple):
 
     @property
     def surprisal_all(self) -> float:
-        """The surprisal of the word in all spellings that were found, which is also its upper bound."""
+        """The most that the surprisal of the word in every spelling can be, from the mass that was found."""
         return self.surprisal_of(self.probability)
 
     @property
     def surprisal_all_low(self) -> float:
         """The least that the surprisal of the word in every spelling can be."""
-        return self.surprisal_of(self.probability + self.rest)
+        return self.surprisal_of(self.highest_probability)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each spelling: its tokens with ``·`` between them, surprisal, probability and share."""
+        """Return a row for each spelling: tokens with ``·`` between them, ids, surprisal, probability and share."""
         import pandas as pd
 
-        total = self.probability + self.rest
+        total = self.highest_probability
         return pd.DataFrame(
             {
                 "spelling": ["·".join(each.tokens) for each in self.spellings],
+                "ids": [" ".join(map(str, each.ids)) for each in self.spellings],
                 "n_tokens": [len(each.tokens) for each in self.spellings],
                 "surprisal": [self.surprisal_of(each.probability) for each in self.spellings],
                 "probability": [each.probability for each in self.spellings],
@@ -115,6 +134,21 @@ class WordSpellings(NamedTuple):
     def surprisal_of(self, probability: float) -> float:
         """Return a surprisal in the table's unit."""
         return math.inf if probability <= 0.0 else -math.log(probability) / unit_size(self.unit)
+
+
+def check_one_word(
+    context: str, word: str, words: str = "whitespace", boundary: str = BY_RULE, separator: str = " "
+) -> None:
+    """Raise unless ``word`` is one word after a context; parameters as for :func:`spellings_of`."""
+    text, begin = join_texts(context, word, separator)
+    choice = choose_words_of_continuations(words, boundary, [Document(0, text)], [begin])
+    found = choice.definition.segment(text) if choice.given is None else choice.given[0]
+    _check_count(sum(each.end > begin for each in found), word, choice)
+
+
+def _check_count(n_words: int, word: str, choice: WordChoice) -> None:
+    if n_words != 1:
+        raise InputError(f"'{word}' is {counted(n_words, 'word')} by the definition '{choice.description}'; give one.")
 
 
 def spellings_of(
@@ -154,6 +188,7 @@ def spellings_of(
     options = ScoringOptions(
         words=words, boundary=boundary, unit=unit, spellings="all", tolerance=tolerance, max_open=max_open
     )
+    check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     text, begin = join_texts(context, word, separator)
     documents = [Document(0, text)]
     choice = choose_words_of_continuations(words, options.boundary, documents, [begin])
@@ -163,16 +198,14 @@ def spellings_of(
     preparer = scorer.preparer(choice.definition)
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)
     scored = prepared.is_scored.nonzero()[0].tolist()
-    if len(scored) != 1:
-        raise InputError(
-            f"'{word}' is {counted(len(scored), 'word')} by the definition '{choice.description}'; give one."
-        )
+    _check_count(len(scored), word, choice)
     searcher = AllSpellings(scorer.model, preparer.atoms, tolerance * math.log(2.0), max_open)
     search = searcher.search(prepared, collected, states, keep_spellings=True)
     if not search.words:
         reason = "; ".join(prepared.notes.get(scored[0], ["it has no value"]))
         raise InputError(f"there are no spellings of '{word}' to look for: {reason}.")
-    return _word_spellings(scorer, prepared, collected, search, WordSpellings(context, word, (), 0.0, 0.0, 0, unit))
+    empty = WordSpellings(context, word, (), 0.0, 0.0, 0.0, 0, bool(search.is_within(searcher.tolerance_nats)[0]), unit)
+    return _word_spellings(scorer, prepared, collected, search, empty)
 
 
 def _word_spellings(
@@ -186,27 +219,85 @@ def _word_spellings(
     log_before = float(collected.boundaries[boundary - 1])
     to_probability = math.exp(float(search.log_scales[0]) - log_before)
     (found,) = search.spellings or [[]]
-    vocabulary = scorer.model.tokenizer.vocabulary
-    spellings = [_spelling(vocabulary, word, start_row, each, to_probability) for each in found if each.mass > 0.0]
+    is_own = _OwnSpellings(prepared, word, boundary)
+    spellings = []
+    for each in found:
+        if each.mass > 0.0:
+            ids = (*word.observed[start_row - word.first_row : each.row - word.first_row], *each.ids)
+            ids, tokens = _ids_and_tokens(scorer.model.tokenizer.vocabulary, ids, each.last_ids)
+            spellings.append(Spelling(tokens, ids, each.mass * to_probability, is_own(each)))
     spellings.sort(key=lambda spelling: -spelling.probability)
     own = segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens)[word.word]
+    highest = math.exp(float(search.log_high[0]) - log_before)
     return empty._replace(
         spellings=tuple(spellings),
-        rest=math.exp(float(search.log_high[0]) - log_before) - math.exp(float(search.log_low[0]) - log_before),
+        probability=math.exp(float(search.log_low[0]) - log_before),
+        rest=max(0.0, highest - math.fsum(spelling.probability for spelling in spellings)),
         own_probability=math.exp(float(own) + float(collected.boundaries[boundary]) - log_before),
         opened=int(search.opened[0]),
     )
 
 
-def _spelling(
-    vocabulary: Vocabulary, word: SearchedWord, start_row: int, found: FoundSpelling, to_probability: float
-) -> Spelling:
-    """Return a spelling from where the word before ended, in tokens as text."""
-    observed = word.observed[start_row - word.first_row : found.row - word.first_row]
-    ids = (*observed, *found.ids)
-    pieces = vocabulary.token_bytes
-    tokens = [pieces[token].decode("utf-8", "backslashreplace") for token in ids]
-    if found.reaches_over:
-        tokens.append(REACHES_OVER)
-    own = not found.ids
-    return Spelling(tuple(tokens), ids, found.mass * to_probability, own)
+def _ids_and_tokens(
+    vocabulary: Vocabulary, ids: tuple[int, ...], last_ids: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the ids of a spelling, and its tokens as text; ``last_ids`` are those of which one more comes."""
+    if len(last_ids) == 1:
+        ids += last_ids
+    tokens = tuple(_token_text(vocabulary, token) for token in ids)
+    return ids, (*tokens, ONE_OF_SEVERAL) if len(last_ids) > 1 else tokens
+
+
+def _token_text(vocabulary: Vocabulary, token: int) -> str:
+    """Return a token as text that can be told from others.
+
+    One that stands for a single byte is as the tokenizer writes it, and a character that cannot be seen has its number.
+    """
+    if BYTE_TOKEN.fullmatch(vocabulary.tokens[token]):
+        return vocabulary.tokens[token]
+    text = vocabulary.token_bytes[token].decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() or c in SHOWN_SPACES else f"<U+{ord(c):04X}>" for c in text)
+
+
+class _OwnSpellings:
+    """Tells which spellings of a word are the tokenizer's own, for some text that may follow.
+
+    Parameters
+    ----------
+    prepared, word, boundary
+        The batch, the word, and the boundary after it.
+    """
+
+    def __init__(self, prepared: PreparedBatch, word: SearchedWord, boundary: int) -> None:
+        self._word = word
+        self._branches = prepared.branches
+        self._numbers = [n for n, to in enumerate(prepared.branches.boundaries) if to == boundary]
+        # The row after the observed tokens of the word, if they end with it.
+        ends_word = prepared.boundary_sets[boundary] != BoundarySets.NOTHING
+        self._last_row = int(prepared.alignment.boundary_rows[boundary]) if ends_word else None
+
+    def __call__(self, found: FoundSpelling) -> bool:
+        """Return True if a spelling is the observed one, or one of the others of the tokenizer."""
+        if found.row == self._last_row:
+            return True
+        if not found.ids and self._word.observed_after(found.row) in found.last_ids:
+            return True
+        return any(self._is_branch(found, n) for n in self._numbers)
+
+    def _is_branch(self, found: FoundSpelling, number: int) -> bool:
+        """Return True if a spelling leaves the observed tokens as a branch does, and goes on like it."""
+        if found.row != self._branches.rows[number]:
+            return False
+        tail = self._branches.tails.get(number)
+        if tail is None:
+            return _goes_on_with(found, (), self._branches.id_lists[self._branches.lists[number]])
+        if tail.last_ids:
+            return _goes_on_with(found, tail.ids, tail.last_ids)
+        return found.ids[: len(tail.ids)] == tail.ids if tail.pending else found.ids == tail.ids
+
+
+def _goes_on_with(found: FoundSpelling, ids: tuple[int, ...], last_ids: tuple[int, ...]) -> bool:
+    """Return True if a spelling consists of these ids and one of the others."""
+    if found.last_ids:
+        return found.ids == ids and not set(last_ids).isdisjoint(found.last_ids)
+    return found.ids[:-1] == ids and found.ids[-1:] != () and found.ids[-1] in last_ids

@@ -82,7 +82,7 @@ def perplexity(
     names = [str(source) for source in as_list(sources)]
     found = find(names, options.whole_file)
     chosen_models: list[Model] = as_list(models)
-    labels = model_labels(chosen_models)
+    labels = model_labels(chosen_models, scoring)
     n_blank = _check_texts(found, options)
 
     scored: dict[str, pd.DataFrame] = {}

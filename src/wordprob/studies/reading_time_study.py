@@ -148,7 +148,7 @@ class StudyInputs:
         chosen_models: list[Model] = as_list(models)
         _check_inputs(paths, as_list(corpora), chosen_models, options)
         check_scoring(scoring, *SCORING_OPTIONS)
-        return cls(paths, as_list(corpora), chosen_models, model_labels(chosen_models), options, scoring)
+        return cls(paths, as_list(corpora), chosen_models, model_labels(chosen_models, scoring), options, scoring)
 
 
 def _read_and_score(

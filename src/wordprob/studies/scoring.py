@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
-from wordprob.scoring.model_choice import Model, check_models
+from wordprob.scoring.model_choice import Model, check_models, check_models_can_score
 from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.tables.result import WordTable
@@ -29,9 +29,13 @@ def as_list(items: Any) -> list[Any]:
     return list(items)
 
 
-def model_labels(models: Sequence[Model]) -> list[str]:
-    """Return what tables call the models; raise if one does not exist or two have the same name."""
-    return check_models(models) if models else []
+def model_labels(models: Sequence[Model], scoring: ScoringOptions) -> list[str]:
+    """Return what tables call the models; raise if one does not exist or cannot do it, or two have the same name."""
+    if not models:
+        return []
+    labels = check_models(models)
+    check_models_can_score(models, scoring)
+    return labels
 
 
 def score_texts(

@@ -99,7 +99,7 @@ def word_lengths(
     word_filter = WordFilter(options.keep, options.case, options.min_count)
     settings = WordLengthSettings(word_filter, options.bootstrap, options.seed)
     sizes = parse_sizes(options.sizes)
-    labels = model_labels(chosen_models)
+    labels = model_labels(chosen_models, scoring)
     frequencies = _frequencies(names, word_filter, options)
 
     study: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wordprob.errors import ModelError, OptionError, UnknownModelError, did_you_mean, first_line, listing
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.completions.client import Client, check_url
 from wordprob.models.completions.dialects import ServedModel, find_dialect
 from wordprob.models.completions.model import ServerModel
@@ -64,6 +65,11 @@ def describe(source: str, options: ModelOptions) -> dict[str, Any]:
         "tokenizer": options.tokenizer or "",
         "top_logprobs": options.top_logprobs,
     }
+
+
+def capabilities(_source: str, _options: ModelOptions) -> Capabilities:
+    """Return what every server can do; this one is not asked."""
+    return Capabilities(has_whole_distributions=False)
 
 
 def split_source(source: str) -> tuple[str, str]:

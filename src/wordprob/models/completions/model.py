@@ -9,6 +9,7 @@ import numpy as np
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import UnsupportedError
+from wordprob.models.capabilities import TOP_TOKENS_ONLY
 from wordprob.models.completions.dialects import Dialect
 from wordprob.models.completions.listing import scores_from_listing
 from wordprob.models.protocol import PrefixStates, Request, Scores, Tokenizer
@@ -51,10 +52,7 @@ class ServerModel:
         """
         for request in requests:
             if request.statistics:
-                raise UnsupportedError(
-                    "a server lists only the most probable tokens, and this needs whole distributions; run the model "
-                    "on this machine."
-                )
+                raise UnsupportedError(TOP_TOKENS_ONLY)
         members: dict[bytes, list[int]] = {}
         for index, request in enumerate(requests):
             members.setdefault(request.ids.astype(np.int64).tobytes(), []).append(index)

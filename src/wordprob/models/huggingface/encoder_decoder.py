@@ -12,6 +12,7 @@ from typing import Any
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import InputError, ModelError, OptionError
+from wordprob.models.capabilities import NEEDS_SOURCE, Capabilities
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
@@ -69,6 +70,8 @@ class DecoderGivenSource:
 class EncoderDecoderModel(HFModel):
     """An encoder–decoder model: a causal model of the target once a source is set."""
 
+    capabilities = Capabilities(needs_source=True)
+
     def __init__(self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
         decoder = DecoderGivenSource(network)
         self._decoder = decoder
@@ -103,10 +106,7 @@ class EncoderDecoderModel(HFModel):
     def require_source(self) -> None:
         """Raise, unless a source is set."""
         if self.source is None:
-            raise OptionError(
-                f"{self.metadata.get('model', 'the model')} is an encoder–decoder model: it has probabilities of a "
-                "target given a source. Give each text its source: `sources` in Python, `source_column` for a table."
-            )
+            raise OptionError(NEEDS_SOURCE.format(name=self.metadata.get("model", "the model")))
 
 
 def target_start_ids(network: Any, tokenizer: Any) -> tuple[int, ...]:

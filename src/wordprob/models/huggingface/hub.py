@@ -1,10 +1,12 @@
-"""The Hugging Face hub: whether it can be reached."""
+"""The Hugging Face hub: whether it can be reached, and the configuration of a model on it."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 REACH_TIMEOUT_SECONDS = 5
 
@@ -40,3 +42,39 @@ def in_reach() -> bool:
     except Exception:  # no network, no such host, a proxy that says no, or offline by the user's choice
         return False
     return True
+
+
+def read_config(source: str, revision: str | None) -> dict[str, Any] | None:
+    """Return what is in a model's ``config.json``; ``None`` if there is none that can be read.
+
+    Of a model on the hub that is not in the cache, only this file is fetched.
+
+    Parameters
+    ----------
+    source
+        A hub id, or a directory.
+    revision
+        The revision of a model on the hub.
+    """
+    path = _config_path(source, revision)
+    try:
+        config = None if path is None else json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return config if isinstance(config, dict) else None
+
+
+def _config_path(source: str, revision: str | None) -> Path | None:
+    """Return where a model's ``config.json`` is on this machine, to which it is fetched if it must be."""
+    directory = Path(source).expanduser()
+    if directory.exists():
+        return directory / "config.json"
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+    cached = try_to_load_from_cache(source, "config.json", revision=revision)
+    if isinstance(cached, str):
+        return Path(cached)
+    try:
+        return Path(hf_hub_download(source, "config.json", revision=revision)) if in_reach() else None
+    except Exception:  # there is no such model or file, or it may not be read: loading the model says so
+        return None

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from logging import ERROR, getLogger
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from wordprob.errors import ModelError
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path
 from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, target_start_ids
-from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach
+from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach, read_config
 from wordprob.models.huggingface.load_arguments import (
     base_of_adapter,
     check_quantized,
@@ -52,6 +54,38 @@ MASKED_MODEL_TYPES = (
     "xlm-roberta",
 )
 """Kinds of models that fill in masked tokens, where a configuration does not say so itself."""
+
+ENCODER_DECODER_MODEL_TYPES = (
+    "bart",
+    "bigbird_pegasus",
+    "blenderbot",
+    "blenderbot-small",
+    "encoder-decoder",
+    "fsmt",
+    "led",
+    "longt5",
+    "m2m_100",
+    "marian",
+    "mbart",
+    "mt5",
+    "mvp",
+    "nllb-moe",
+    "pegasus",
+    "pegasus_x",
+    "plbart",
+    "prophetnet",
+    "switch_transformers",
+    "t5",
+    "umt5",
+)
+"""Kinds of models with an encoder and a decoder, where a file of a configuration leaves out what is the default."""
+
+CAPABILITIES = {
+    "CausalLM": Capabilities(),
+    "MaskedLM": Capabilities(predicts_next_token=False),
+    "Seq2SeqLM": Capabilities(needs_source=True),
+}
+"""What each kind of model, as :func:`kind_of` names it, can do."""
 
 
 # --- the backend's functions (see wordprob.models.registry) ----------------------------------------------------------
@@ -128,6 +162,21 @@ def commit(source: str, options: ModelOptions) -> str:
     except Exception:  # the hub is out of reach, or does not know the model: the cache may
         cached = try_to_load_from_cache(source, "config.json", revision=options.revision)
         return Path(cached).parent.name if isinstance(cached, str) else ""
+
+
+def capabilities(source: str, options: ModelOptions) -> Capabilities | None:
+    """Return what a model can do by its ``config.json``; ``None`` if that cannot be read, or does not say."""
+    config = read_config(source, options.revision)
+    if config is None:
+        return None
+    model_type = config.get("model_type", "")
+    defaults = {"model_type": model_type, "is_encoder_decoder": model_type in ENCODER_DECODER_MODEL_TYPES}
+    declared = SimpleNamespace(**{**defaults, **config})
+    try:
+        kind = kind_of(declared)
+        return CAPABILITIES[kind] if kind != "CausalLM" or is_causal(declared) else None
+    except (AttributeError, TypeError):  # the values are not what they should be
+        return None
 
 
 # --- the transformers model ------------------------------------------------------------------------------------------
@@ -264,11 +313,17 @@ def start_ids_of(network: Any) -> Callable[[Any], Sequence[int]] | None:
     return partial(target_start_ids, network) if is_encoder_decoder(network) else None
 
 
+def is_causal(config: Any) -> bool:
+    """Return True if a configuration says that its model predicts the next token."""
+    architectures = list(getattr(config, "architectures", None) or [])
+    named = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
+    return named or bool(getattr(config, "is_decoder", False))
+
+
 def kind_of(config: Any) -> str:
     """Return the kind of a model as classes of transformers have it in their names: CausalLM, MaskedLM, Seq2SeqLM."""
     architectures = list(getattr(config, "architectures", None) or [])
-    causal = any("CausalLM" in name or name.endswith(("LMHeadModel", "DoubleHeadsModel")) for name in architectures)
-    causal |= bool(getattr(config, "is_decoder", False))
+    causal = is_causal(config)
     masked = any("MaskedLM" in name for name in architectures) or config.model_type in MASKED_MODEL_TYPES
     if getattr(config, "is_encoder_decoder", False) and not causal:
         return "Seq2SeqLM"

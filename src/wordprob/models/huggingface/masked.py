@@ -17,14 +17,11 @@ from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models import threads
 from wordprob.models.batching import padded_batches
+from wordprob.models.capabilities import NO_NEXT_TOKEN, Capabilities
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.protocol import PrefixStates, Request, Scores
 
-NO_NEXT_TOKEN = (
-    "{name} is a masked model: it fills gaps and has no probabilities of what comes next. Scoring texts with it adds "
-    "the column pseudo_surprisal; for surprisals, spellings or next words, use a causal model, such as gpt2-small."
-)
 RESERVED_POSITIONS = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "longformer": 2, "mpnet": 2}
 """Positions of the declared context that hold no token: some kinds count positions from the padding's id on."""
 
@@ -63,6 +60,8 @@ class MaskedModel:
         What is masked with a token: ``within_word_l2r`` or ``original``; see
         :class:`wordprob.options.ModelOptions`.
     """
+
+    capabilities = Capabilities(predicts_next_token=False)
 
     def __init__(
         self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str], masking: str = "within_word_l2r"

@@ -1,0 +1,51 @@
+"""What a model can do: known from its name or its configuration before it is loaded, and from the model afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+NO_NEXT_TOKEN = (
+    "{name} is a masked model: it fills gaps and has no probabilities of what comes next. Scoring texts with it adds "
+    "the column pseudo_surprisal; for surprisals, spellings or next words, use a causal model, such as gpt2-small."
+)
+NEEDS_SOURCE = (
+    "{name} is an encoder–decoder model: it has probabilities of a target given a source. Give each text its source: "
+    "`sources` in Python, `source_column` for a table."
+)
+TOP_TOKENS_ONLY = (
+    "a server lists only the most probable tokens, and this needs whole distributions; run the model on this machine."
+)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model can do; by default, what a causal model in memory can.
+
+    Attributes
+    ----------
+    predicts_next_token
+        Whether it has probabilities of what comes next; masked models have none.
+    needs_source
+        Whether texts need a source, as they do for encoder–decoder models.
+    has_whole_distributions
+        Whether it gives the probability of every token; a server lists only the most probable ones.
+    opens_prefixes
+        Whether it has the method ``open``.
+    """
+
+    predicts_next_token: bool = True
+    needs_source: bool = False
+    has_whole_distributions: bool = True
+    opens_prefixes: bool = True
+
+
+def capabilities_of(model: Any) -> Capabilities:
+    """Return what an open model can do: what its ``capabilities`` say, if it has them, or what can be seen of it."""
+    declared = getattr(model, "capabilities", None)
+    if isinstance(declared, Capabilities):
+        return declared
+    return Capabilities(
+        has_whole_distributions=not getattr(model, "lists_top_only", False),
+        opens_prefixes=callable(getattr(model, "open", None)),
+    )
