@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import wordprob
+import wordprob.tables.metadata
 from wordprob.cli import cli
 from wordprob.core.next_tokens import NextTokens
 from wordprob.core.words import define
@@ -84,11 +86,58 @@ def test_a_real_model(load_shared):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"top": 0}, "at least 1"), ({"mass": 1.5}, "1 at most"), ({"max_open": 0}, "at least 1")]
+    ("options", "message"),
+    [
+        ({"top": 0}, "at least 1"),
+        ({"top": 1.5}, "`top` is 1.5; it must be a whole number"),
+        ({"top": "3"}, "`top` is '3'; it must be a whole number"),
+        ({"mass": 1.5}, "1 at most"),
+        ({"mass": math.nan}, "1 at most"),
+        ({"mass": "0.5"}, "1 at most"),
+        ({"max_open": 0}, "at least 1"),
+        ({"max_open": math.nan}, "`max_open` is nan; it must be a whole number"),
+        ({"max_open": "3"}, "`max_open` is '3'"),
+        ({"max_open": None}, "`max_open` is None"),
+    ],
 )
 def test_bad_options(options, message):
     with pytest.raises(OptionError, match=message):
         wordprob.load("exact:bow").next_words("She", **options)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (None, "`context` is None; give a text or a list of texts"),
+        (3, "`context` is 3"),
+        (b"She", "`context` is b'She'"),
+        ({"context": "She"}, "`context` is a dict; give a text or a list of texts"),
+        (pd.DataFrame({"context": ["She"]}), "`context` is a DataFrame"),
+        (["a", None], "context 2 of 2 is None, which is not a text"),
+    ],
+)
+def test_contexts_that_are_no_texts(context, message):
+    with pytest.raises(InputError, match=message):
+        wordprob.load("exact:bow").next_words(context)
+
+
+def test_everything_else_is_never_negative():
+    for context in CONTEXTS:
+        found = wordprob.load("exact:bow").next_words(context, mass=1)
+        assert 0.0 <= found.rest < 1e-12
+
+
+def test_a_word_after_a_space_is_told_from_one_without():
+    table = wordprob.load("exact:leaky").next_words("mark the", "punctuation", top=3, spellings="all").to_pandas()
+    assert table["word"].tolist() == [".", "..", ".", "", ""]
+    assert table["separator"].tolist() == [" ", " ", "", "", ""]
+
+
+def test_the_limit_is_told():
+    scorer = wordprob.load("exact:leaky")
+    assert scorer.next_words("the", top=3, max_open=2).limit_reached
+    assert not scorer.next_words("the", top=3, max_open=4000).limit_reached
+    assert not wordprob.load("exact:bow").next_words("She saw the", top=1000).limit_reached
 
 
 def test_contexts_after_which_nothing_can_come():
@@ -122,6 +171,83 @@ def test_the_command(tmp_path):
     assert "everything else" in printed.output
     assert CliRunner().invoke(cli, ["next"]).exit_code == 2
     assert CliRunner().invoke(cli, ["next", str(tmp_path / "items.csv")]).exit_code == 2
+
+
+ITEMS = "item,condition,sentence_start\n007,a,She saw the\n2,b,She\n"
+
+
+def next_rows(tmp_path, *further, output="next.csv", items=ITEMS):
+    """Run the command on a table, and return what it wrote."""
+    (tmp_path / "items.csv").write_text(items, encoding="utf-8")
+    arguments = ["next", str(tmp_path / "items.csv"), "--context-column", "sentence_start", "--model", "exact:bow"]
+    result = CliRunner().invoke(cli, [*arguments, "--top", "1", "-o", str(tmp_path / output), *further])
+    assert result.exit_code == 0, result.output
+    return tmp_path / output
+
+
+def test_the_columns_of_a_table_come_back(tmp_path):
+    lines = next_rows(tmp_path).read_text(encoding="utf-8").splitlines()
+    assert lines[0] == (
+        "item,condition,sentence_start,context_id,context,kind,rank,separator,word,probability,surprisal,certain"
+    )
+    assert [line.split(",")[:3] for line in lines[1:]] == [["007", "a", "She saw the"]] * 3 + [["2", "b", "She"]] * 3
+
+
+def test_columns_with_the_names_of_new_ones(tmp_path):
+    items = "word,context\n1,She saw the\n"
+    (tmp_path / "items.csv").write_text(items, encoding="utf-8")
+    arguments = ["next", str(tmp_path / "items.csv"), "--context-column", "context", "--model", "exact:bow"]
+    refused = CliRunner().invoke(cli, arguments)
+    assert "has columns called word already" in str(refused.exception)
+    printed = CliRunner().invoke(cli, [*arguments, "--prefix", "wp_", "--top", "1", "--format", "csv"])
+    assert printed.output.startswith("word,context,wp_context_id,wp_context,wp_kind")
+    (tmp_path / "items.csv").write_text("item,context\n1,She saw the\n", encoding="utf-8")
+    printed = CliRunner().invoke(cli, [*arguments, "--top", "1", "--format", "csv"])
+    assert printed.output.startswith("item,context,context_id,kind,rank,")
+
+
+@pytest.mark.parametrize("format", ["tsv", "csv", "parquet", "jsonl"])
+def test_all_formats_of_tables(tmp_path, format):
+    by_ending = next_rows(tmp_path, output=f"next.{format}").read_bytes()
+    assert next_rows(tmp_path, "--format", format, output="next.out").read_bytes() == by_ending
+    read = {
+        "tsv": lambda path: pd.read_csv(path, sep="\t"),
+        "csv": pd.read_csv,
+        "parquet": pd.read_parquet,
+        "jsonl": lambda path: pd.read_json(path, lines=True),
+    }[format]
+    assert read(tmp_path / f"next.{format}")["kind"].tolist() == ["word", "end", "rest"] * 2
+    assert wordprob.tables.metadata.read_metadata(tmp_path / f"next.{format}")["model"] == "exact:bow"
+
+
+def test_a_table_from_standard_input(tmp_path):
+    expected = next_rows(tmp_path).read_text(encoding="utf-8")
+    arguments = ["next", "-", "--input-format", "csv", "--context-column", "sentence_start", "--model", "exact:bow"]
+    result = CliRunner().invoke(cli, [*arguments, "--top", "1", "--format", "csv"], input=ITEMS)
+    assert result.output == expected
+
+
+def test_several_models():
+    arguments = ["next", "--context", "She", "--model", "exact:bow", "--model", "exact:eow", "--top", "1"]
+    table = pd.read_csv(io.StringIO(CliRunner().invoke(cli, [*arguments, "--format", "csv"]).output))
+    assert table["model"].tolist() == ["exact:bow"] * 3 + ["exact:eow"] * 3
+    printed = CliRunner().invoke(cli, arguments).output
+    assert "after 'She' (exact:bow)" in printed
+    assert "after 'She' (exact:eow)" in printed
+
+
+def test_the_command_says_that_the_limit_stopped_the_search():
+    arguments = ["next", "--context", "the", "--model", "exact:leaky", "--top", "3"]
+    said = CliRunner().invoke(cli, [*arguments, "--max-open", "2"]).stderr
+    assert "the search stopped when it had looked into 2 beginnings of words" in said
+    assert "use --max-open 20" in said
+    assert not CliRunner().invoke(cli, [*arguments, "--max-open", "4000"]).stderr
+
+
+def test_the_command_shows_what_stands_before_a_word():
+    arguments = ["next", "--context", "mark the", "--model", "exact:leaky", "-w", "punctuation", "--spellings", "all"]
+    lines = CliRunner().invoke(cli, [*arguments, "--top", "3"]).output.splitlines()
+    assert [line.split(maxsplit=2)[2] for line in lines[2:5]] == [".", "..", ".  (no space before)"]
 
 
 @pytest.mark.parametrize("name", [*(f"exact:{family}" for family in FAMILIES), "exact:leaky"])

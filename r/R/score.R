@@ -116,9 +116,17 @@ wp_candidates <- function(context, candidates, share = FALSE, words = "whitespac
   with_output(function(output) run_command(c("candidates", paste0("--context=", context), how, "-o", output)))
 }
 
-wp_next <- function(context, top = 20, words = "whitespace", model = NULL, unit = NULL, arguments = character()) {
+wp_next <- function(context, top = if (is.null(mass)) 20, words = "whitespace", model = NULL, unit = NULL,
+                    mass = NULL, spellings = "own", arguments = character()) {
   if (!is.character(context) || !length(context)) stop("`context` is a character vector.", call. = FALSE)
-  how <- c(flags_of(top = top, words = words, model = model_or_default(model), unit = unit_or_default(unit)), arguments)
+  if (anyNA(context)) stop("context ", which(is.na(context))[1], " is missing.", call. = FALSE)
+  how <- c(
+    flags_of(
+      top = top, mass = mass, words = words, spellings = spellings,
+      model = model_or_default(model), unit = unit_or_default(unit)
+    ),
+    as.character(arguments)
+  )
   with_output(function(output) {
     tryCatch(
       run_command(c("next", paste0("--context=", context), how, "-o", output)),

@@ -1,6 +1,6 @@
 # Tables to and from the command: CSV in UTF-8, whatever the locale of R is.
 
-WORDS_OF_TEXT <- c("word", "note", "model", "region", "candidate", "context", "target")
+WORDS_OF_TEXT <- c("word", "note", "model", "region", "candidate", "context", "target", "separator")
 
 write_table <- function(data, path) {
   quoted <- function(cells) {

@@ -66,7 +66,13 @@ test_next <- function() {
   result <- wp_next(c("She saw the", "the"), top = 2)
   stopifnot(identical(unique(result$context), c("She saw the", "the")))
   stopifnot(identical(result$kind, rep(c("word", "word", "end", "rest"), 2)))
+  stopifnot(identical(result$separator, rep(c(" ", " ", "", ""), 2)))
   stopifnot(all.equal(as.numeric(tapply(result$probability, result$context_id, sum)), c(1, 1)))
+  half <- wp_next("She saw the", mass = 0.7, words = "punctuation", spellings = "all")
+  stopifnot(identical(half$word, c("mark", "marker", "", "")), close_to(half$probability[1:2], c(0.4, 0.35)))
+  stopifnot(close_to(half$probability_high, half$probability))
+  stopifnot(identical(wp_next("She saw the", top = 1, mass = 0.7)$kind, c("word", "end", "rest")))
+  stopifnot(grepl("context 2 is missing", message_of(wp_next(c("She", NA)))))
 }
 
 test_cloze <- function() {

@@ -414,6 +414,24 @@ def test_what_could_come_next(server):
     assert send(server, "POST", "/api/next", {"context": "She", "words": "regex:a"})[0] == 422
 
 
+def test_how_next_words_are_searched_for(server):
+    def rows(**request):
+        status, _, text = send(server, "POST", "/api/next", {"context": "She saw the", **request})
+        assert status == 200, text
+        return json.loads(text)
+
+    answer = rows(mass=0.7, words="punctuation", model="exact:bow")
+    assert [row["word"] for row in answer["rows"]] == ["mark", "marker", "", ""]
+    assert [row["separator"] for row in answer["rows"]] == [" ", " ", "", ""]
+    assert "probability_high" not in answer["rows"][0]
+    answer = rows(spellings="all", top=1, model="exact:bow")
+    assert answer["rows"][0]["probability_high"] == pytest.approx(answer["rows"][0]["probability"])
+    assert not answer["limit_reached"]
+    assert rows(max_open=1, model="exact:bow")["limit_reached"]
+    for wrong in ({"mass": 0}, {"mass": 1.5}, {"spellings": "some"}, {"max_open": 0}, {"max_open": 10**6}):
+        assert send(server, "POST", "/api/next", {"context": "She", **wrong})[0] == 422
+
+
 def test_entropy_and_rank_of_words(server):
     status, answer = score(server, texts="She saw", extras=["word_entropy", "word_rank"])
     assert status == 200

@@ -242,6 +242,20 @@ def test_what_could_have_come_without_a_mouse_and_first(page):
     assert page.locator("#next tbody th").first.inner_text() == "She"
 
 
+def test_marks_right_after_a_word_are_told_from_words_after_a_space(page):
+    page.select_option("#words-rule", "punctuation")
+    score(page, a="She saw the mark ?")
+    page.locator(".words").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("n")
+    page.wait_for_selector("#next tbody tr")
+    shown = page.locator("#next tbody tr.word th").all_inner_texts()
+    found = wordprob.load("exact:bow").next_words("She saw the mark", "punctuation", top=20)
+    assert shown == [each.word if each.separator else f"{each.word} (no space before)" for each in found.words]
+    assert any(text.endswith("(no space before)") for text in shown)
+    assert page.problems == []
+
+
 def test_what_could_have_come_is_not_listed_for_a_pattern(page):
     page.select_option("#words-rule", "regex:")
     page.fill("#pattern", "[a-z]+")

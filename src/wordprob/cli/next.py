@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import model_options
-from wordprob.cli.output import progress, visible
-from wordprob.errors import InputError
+from wordprob.cli.options import models_options, read_source
+from wordprob.cli.output import check_destination, keep_input, progress, table_output_options, visible, warn
+from wordprob.errors import counted
 from wordprob.options import SPELLINGS, UNITS, ModelOptions
-from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.files import STANDARD_OUTPUT, check_output, has_sidecar, write_whole
+from wordprob.tables.formats import FORMATS
+from wordprob.tables.metadata import parquet_entry, table_metadata, write_sidecar
 
 if TYPE_CHECKING:
+    from wordprob.scoring.next_word_table import Contexts
     from wordprob.scoring.next_words import NextWords
+    from wordprob.tables.formats import ExtendedSheet
 
-TABLES = {"tsv": ".tsv", "csv": ".csv", "parquet": ".parquet"}
+READING = ("input_format", "encoding", "sheet")
 
 
 @click.command()
-@click.argument("table", required=False, type=click.Path(path_type=Path))
+@click.argument("table", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--context", "given", multiple=True, help="A text so far, instead of a table; may be repeated.")
 @click.option("--context-column", help="Column of the table that holds the texts so far.")
 @click.option("--top", type=click.IntRange(min=1), help="How many words for each context. Default: 20.")
@@ -39,9 +44,12 @@ TABLES = {"tsv": ".tsv", "csv": ".csv", "parquet": ".parquet"}
 @click.option(
     "--max-open", default=1000, show_default=True, type=click.IntRange(min=1), help="Beginnings to look into, at most."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a table: .tsv, .csv or .parquet.")
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
-@model_options
+@click.option("--input-format", help="csv, tsv, jsonl, parquet or xlsx; by default the file's ending.")
+@click.option("--encoding", help="Encoding of the file, such as cp1252; by default detected from its bytes.")
+@click.option("--sheet", help="Sheet of an Excel file that has several.")
+@click.option("--prefix", default="", help="Prefix for the names of all new columns.")
+@table_output_options
+@models_options()
 def next(
     table: Path | None,
     given: tuple[str, ...],
@@ -52,14 +60,21 @@ def next(
     unit: str,
     spellings: str,
     max_open: int,
+    prefix: str,
     output: Path | None,
+    format_: str | None,
     force: bool,
-    model: ModelOptions,
+    escape_formulas: bool,
+    models: list[ModelOptions],
+    **reading: Any,
 ) -> None:
     """List the words that could come after a context, the most probable first.
 
     Beginnings of words are looked into, the most probable first. The words, the end of the text and everything that is
-    not listed add up to one. A word is certain if none that was not found can be more probable.
+    not listed add up to one. A word is certain if none that is not listed can be more probable.
+
+    TABLE has a context on each row (.csv, .tsv, .jsonl, .parquet, .xlsx); - is standard input. Its columns come back on
+    the rows of each context's words. With several models, the column model says which.
 
     \b
     Examples:
@@ -67,75 +82,111 @@ def next(
       wordprob next --context "She saw the" --mass 0.5 -o next.csv
       wordprob next --context "The otorhino" --spellings all --top 5
       wordprob next items.csv --context-column sentence_start --top 10 -o next.csv
+      wordprob next - --input-format csv --context-column sentence_start --format jsonl < items.csv
     """
-    contexts = _contexts(table, given, context_column)
-    if output is not None:
-        check_output(output, None, force, TABLES)
+    contexts = _contexts(table, given, context_column, prefix, reading)
+    check_destination(output, format_, force, FORMATS)
+    keep_input(table, output)
 
     from wordprob.scoring.capability_checks import check_search_before_loading
-    from wordprob.scoring.loading import load
-    from wordprob.scoring.next_words import check_next_word_options, next_words
+    from wordprob.scoring.model_choice import check_models, open_scorer
+    from wordprob.scoring.next_words import check_next_word_options
 
     check_next_word_options(words, top, mass)
-    check_search_before_loading(model)
-    scorer = load(**model.to_dict())
-    with progress(len(contexts)) as advance:
-        found = next_words(
-            scorer,
-            contexts,
-            words,
-            top=top,
-            mass=mass,
-            max_open=max_open,
-            unit=unit,
-            spellings=spellings,
-            progress=advance,
-        )
-    if output is None:
-        for each in found:
-            _print(each)
+    for model in models:
+        check_search_before_loading(model)
+    labels = check_models(models)
+    contexts.check_columns(labels, spellings)
+    found: dict[str, list[NextWords]] = {}
+    metadata: dict[str, Mapping[str, Any]] = {}
+    how = {"top": top, "mass": mass, "max_open": max_open, "unit": unit, "spellings": spellings}
+    for label, model in zip(labels, models, strict=True):
+        scorer = open_scorer(model)
+        with progress(len(contexts.texts), label if len(labels) > 1 else "") as advance:
+            found[label] = scorer.next_words(contexts.texts, words, progress=advance, **how)
+        metadata[label] = {**scorer.model.metadata, "words": words, **how}
+    if output is None and format_ in (None, "table"):
+        _print(found)
     else:
-        _write(found, output)
+        source = "--context" if contexts.sheet is None else contexts.sheet.name
+        about = table_metadata(metadata, source, {"context_column": contexts.column} if contexts.column else {})
+        _write(contexts.table(found), about, output, format_, force, escape_formulas)
+    _warn_of_limit([each for of_model in found.values() for each in of_model], max_open)
 
 
-def _contexts(table: Path | None, given: tuple[str, ...], context_column: str | None) -> list[str]:
+def _contexts(
+    table: Path | None, given: tuple[str, ...], context_column: str | None, prefix: str, reading: dict[str, Any]
+) -> Contexts:
     """Return the contexts, from the table or as they were given."""
+    from wordprob.scoring.next_word_table import Contexts, read_contexts
+
     if (table is None) == (not given):
         raise click.UsageError('give either TABLE or --context: wordprob next --context "She saw the"')
     if table is None:
-        return list(given)
+        if chosen := [name for name in READING if reading[name] is not None]:
+            raise click.UsageError(f"--{chosen[0].replace('_', '-')} is for a table; leave it out with --context.")
+        return Contexts(list(given), prefix=prefix)
     if context_column is None:
         raise click.UsageError("specify --context-column, the column of the table that holds the texts so far.")
-
-    from wordprob.scoring.stimulus_reading import open_table
-
-    sheet = open_table(table)
-    sheet.require(context_column)
-    contexts = []
-    for row, cell in enumerate(sheet.cells(context_column)):
-        if not isinstance(cell, str):
-            raise InputError(f"{sheet.place(row)}: '{context_column}' holds no text but {cell!r}.")
-        contexts.append(cell)
-    return contexts
+    if str(table) != STANDARD_OUTPUT:
+        return read_contexts(table, context_column, prefix, **reading)
+    data, name = read_source(table)
+    return read_contexts(data, context_column, prefix, name=name, **reading)
 
 
-def _write(found: list[NextWords], output: Path) -> None:
-    import pandas as pd
+def _write(
+    table: ExtendedSheet,
+    metadata: Mapping[str, Any],
+    output: Path | None,
+    format_: str | None,
+    force: bool,
+    escape_formulas: bool,
+) -> None:
+    """Write the table to a file with its metadata beside it, or to standard output."""
+    path, chosen = check_output(output or STANDARD_OUTPUT, format_, force, FORMATS, with_sidecar=True)
+    if escape_formulas and chosen in ("csv", "tsv"):
+        table = table.escape_formulas(chosen)
+    data = table.render(chosen, parquet_entry(metadata))
+    write_whole(path, lambda temporary: temporary.write_bytes(data))
+    if has_sidecar(path, chosen):
+        write_sidecar(path, metadata)
 
-    frame = pd.concat([each.to_pandas().assign(context_id=n) for n, each in enumerate(found)], ignore_index=True)
-    frame.insert(0, "context_id", frame.pop("context_id"))
-    if output.suffix == ".parquet":
-        write_whole(output, lambda path: frame.to_parquet(path, index=False))
-        return
-    text = frame.to_csv(sep="," if output.suffix == ".csv" else "\t", index=False, lineterminator="\n")
-    write_whole(output, lambda path: path.write_text(text, encoding="utf-8"))
+
+def _print(found: Mapping[str, Sequence[NextWords]]) -> None:
+    """Print the words, the end and the rest, context by context."""
+    for label, of_model in found.items():
+        for each in of_model:
+            of = f" ({label})" if len(found) > 1 else ""
+            click.echo(f"after '{each.context}'{of}")
+            _print_words(each)
 
 
-def _print(found: NextWords) -> None:
-    """Print the words, the end and the rest."""
-    click.echo(f"after '{found.context}'")
+def _print_words(found: NextWords) -> None:
     click.echo(f"{'probability':>12}  {found.unit:>7}")
     for row in found.to_pandas().itertuples():
         named = {"end": "the end of the text", "rest": "everything else"}.get(str(row.kind), visible(str(row.word)))
+        if row.kind == "word" and found.context.strip():
+            named += _unusual_separator(str(row.separator))
         unsure = "" if row.certain else "  (a more probable word may have been missed)"
         click.echo(f"{row.probability:12.6f}  {row.surprisal:7.3f}  {named}{unsure}")
+
+
+def _unusual_separator(separator: str) -> str:
+    """Return a remark about what stands before a word, unless it is one space."""
+    if separator == " ":
+        return ""
+    return f"  (after {visible(separator)})" if separator else "  (no space before)"
+
+
+def _warn_of_limit(found: Sequence[NextWords], max_open: int) -> None:
+    """Say so if the limit stopped searches."""
+    n_stopped = sum(each.limit_reached for each in found)
+    if n_stopped:
+        where = "" if len(found) == 1 else f" after {n_stopped} of {counted(len(found), 'context')}"
+        beginnings = counted(max_open, "beginning")
+        warn(
+            [
+                f"the search stopped{where} when it had looked into {beginnings} of words, so words may be missing or "
+                f"not certain; to look into more, use `max_open` {10 * max_open}"
+            ]
+        )

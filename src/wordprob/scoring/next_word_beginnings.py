@@ -6,7 +6,7 @@ opening it, means to ask the model for the next token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -48,6 +48,8 @@ class Children:
         The mass, together, of the children that are too light to be kept.
     threshold
         None of those has more than this.
+    below_cut_off
+        The part of ``below`` that begins with a part of a character.
     taken
         How many were taken.
     """
@@ -57,6 +59,7 @@ class Children:
     masses: Floats
     below: float
     threshold: float
+    below_cut_off: float = 0.0
     taken: int = 0
     _rest: Floats = field(init=False, repr=False)
     _deep: Ints | None = field(default=None, init=False, repr=False)
@@ -79,10 +82,13 @@ class Children:
         """The mass of all that are left, the lightest included."""
         return self.rest_from(self.taken) + self.below
 
-    def data(self, start: int, stop: int, token_bytes: Sequence[bytes], n_left_out: int) -> list[bytes]:
-        """Return the bytes of the children at some places, without so many at their beginnings."""
+    def data(self, start: int, stop: int, part_of: Callable[[int], bytes], n_left_out: int) -> list[bytes]:
+        """Return what the children at some places write of one word, without so many bytes at their beginnings.
+
+        ``part_of`` returns what a token writes of it.
+        """
         own = self.parent.data[n_left_out:]
-        self._data += [own + token_bytes[token] for token in self.tokens[len(self._data) : stop].tolist()]
+        self._data += [own + part_of(token) for token in self.tokens[len(self._data) : stop].tolist()]
         return self._data[start:stop]
 
     def count_from(self, mass: float) -> int:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
@@ -31,6 +31,7 @@ from wordprob.scoring.next_word_beginnings import (
     Sighting,
     heaviest_chain,
 )
+from wordprob.scoring.word_parts import word_parts_of
 
 SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
@@ -98,6 +99,7 @@ class NextWordSearch(ContextReader):
         self._is_started = False
         self._heaviest_missing: float | None = None
         self._heaviest_chain: list[bytes] = []
+        self._word_parts = word_parts_of(tokens, definition)
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -212,7 +214,13 @@ class NextWordSearch(ContextReader):
         below = beginning.mass * next_tokens.probability_going_on - float(masses[heavy].sum())
         if below < ROUNDING_ERROR * beginning.mass:
             below = 0.0
-        children = Children(beginning, next_tokens.going_on[heavy], masses[heavy], below, threshold)
+        tokens = next_tokens.going_on[heavy]
+        below_cut_off = 0.0
+        if next_tokens.may_end and below:
+            cut_off = float(probabilities[self.tokens.tokens_of_kind[self.tokens.cut_off_kind]].sum(dtype=np.float64))
+            kept = float(masses[heavy][self.tokens.kinds[tokens] == self.tokens.cut_off_kind].sum())
+            below_cut_off = min(below, max(0.0, beginning.mass * cut_off - kept))
+        children = Children(beginning, tokens, masses[heavy], below, threshold, below_cut_off)
         if len(children) or below:
             self._children_of.setdefault(beginning.data, []).append(children)
         if len(children):
@@ -253,7 +261,8 @@ class NextWordSearch(ContextReader):
         """The most that a word can have that was not found yet, as a share of the event.
 
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
-        one word only if the text of one begins with the text of the other.
+        one word only if what one writes of the word begins with what the other does
+        (:mod:`wordprob.scoring.word_parts`).
         """
         if self._heaviest_missing is None:
             heaviest, self._heaviest_chain = heaviest_chain(*self._bounds())
@@ -278,7 +287,7 @@ class NextWordSearch(ContextReader):
         cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
         for children in self.all_children():
             stop = max(children.taken, children.count_from(cutoff))
-            all_data += children.data(children.taken, stop, self.vocabulary.token_bytes, self._n_root_bytes)
+            all_data += children.data(children.taken, stop, self._part_of(children), self._n_root_bytes)
             bounds += children.masses[children.taken : stop].tolist()
             all_data.append(children.parent.data[self._n_root_bytes :])
             bounds.append(self._lighter(children, stop))
@@ -291,21 +300,41 @@ class NextWordSearch(ContextReader):
         total = 0.0
         for children in self._children_of.get(data, ()):
             total += self._lighter(children, max(children.taken, children.count_from(cutoff)))
-        for size in range(self._n_root_bytes, len(data)):
+        for size in range(self._n_root_bytes, len(data) + 1):
             for children in self._children_of.get(data[:size], ()):
-                masses = map(children.mass_left, self.tokens.written_as(data[size:]))
+                masses = map(children.mass_left, self._tokens_with_part(children, data[size:]))
                 total += math.fsum(mass for mass in masses if mass >= cutoff)
         return total
+
+    def _part_of(self, children: Children) -> Callable[[int], bytes]:
+        """Return a function from the token of a child to what it writes of the context and of one word after it."""
+        n_ahead = len(self._given) - len(children.parent.data)
+        if n_ahead <= 0:
+            return self._word_parts.pieces.__getitem__
+        return lambda token: self._word_parts.of(token, n_ahead)  # the context's own words end before
+
+    def _tokens_with_part(self, children: Children, data: bytes) -> Sequence[int]:
+        """Return the tokens of the children, perhaps with others, that write these bytes of one word."""
+        if len(children.parent.data) >= len(self._given):
+            return self._word_parts.written_as(data)
+        part_of = self._part_of(children)
+        return [token for token in children.tokens.tolist() if part_of(token) == data]
 
     def _lighter(self, children: Children, place: int) -> float:
         """Return the most that the children from a place on have together that begin one word."""
         heaviest = float(children.masses[place]) if place < len(children.masses) else children.threshold
-        deep = children.deep_from(place, self.tokens.is_deep) + self._lightest(children)
+        deep = children.deep_from(place, self._is_one_of_many) + self._lightest(children)
         return min(children.rest_from(place) + children.below, USUAL_DEPTH * heaviest + deep)
+
+    @cached_property
+    def _is_one_of_many(self) -> Bools:
+        """Whether an id may be one of more than :data:`USUAL_DEPTH` that can belong to one word."""
+        one_of_many: Bools = self.tokens.is_deep | self._word_parts.is_shortened
+        return one_of_many
 
     def _lightest(self, children: Children) -> float:
         """Return the most that the children have together that begin one word and are too light to be kept."""
-        return min(children.below, self.tokens.longest_chain * children.threshold)
+        return min(children.below, self._word_parts.most_of_one_word * children.threshold + children.below_cut_off)
 
     def still_possible(self, word: str) -> float:
         """Return the most that may have to be added to the mass of a word that was found."""
@@ -314,10 +343,11 @@ class NextWordSearch(ContextReader):
         for size in range(self._n_root_bytes, len(data) + 1):
             for children in self._children_of.get(data[:size], ()):
                 if size < len(data):
-                    total += math.fsum(children.mass_left(token) for token in self.tokens.completing(data[size:]))
+                    completing = self.tokens.completing(data[size:])
+                    total += math.fsum(map(children.mass_left, completing))
+                    total += min(children.below, len(completing) * children.threshold)
                 else:
-                    total += self._cut_off(children)
-                total += self._lightest(children)
+                    total += self._cut_off(children) + children.below_cut_off
         return total
 
     def _cut_off(self, children: Children) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from wordprob.core.word_definition import WordDefinition
@@ -29,6 +30,8 @@ NEGLIGIBLE = 1e-5
 """The probability of a word is that found by the search if no larger share of it may be missing."""
 SPELLINGS_LEFT = 2.0**0.01 - 1.0
 """All spellings: the share that others may add to the probability of a word that is listed: a hundredth of a bit."""
+ROUNDING_ERROR = 1e-12
+"""Words whose probabilities differ by no larger share are equally probable."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ class NextWord:
     probability
         Its probability after the context.
     is_certain
-        Whether no word that was not found could be more probable.
+        Whether no word that is not listed can be more probable: neither one that was not found, nor one that was found
+        and has spellings that were not looked into. This says nothing about the order of the words that are listed:
+        with all spellings, two of them may change places if the probabilities that they can have overlap.
     probability_high
         With all spellings: the most that its probability can be, with spellings that were not looked into.
     """
@@ -74,6 +79,8 @@ class NextWords:
         The unit of surprisal in :meth:`to_pandas`.
     spellings
         The spellings that count: ``own`` or ``all``.
+    limit_reached
+        Whether ``max_open`` stopped the search before all that was asked for was found and certain.
     """
 
     context: str
@@ -82,22 +89,28 @@ class NextWords:
     opened: int
     unit: str = "bits"
     spellings: str = "own"
+    limit_reached: bool = False
 
     @property
     def rest(self) -> float:
-        """The probability of everything that is not listed."""
-        return 1.0 - math.fsum([*(word.probability for word in self.words), self.end])
+        """The probability of everything that is not listed.
+
+        It is never negative: where all words are listed, their sum can exceed one by a rounding error, which is left
+        out.
+        """
+        return max(0.0, 1.0 - math.fsum([*(word.probability for word in self.words), self.end]))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each word, then one for the end of the text and one for everything else.
 
-        ``kind`` says which: ``word``, ``end`` or ``rest``. The probabilities add up to one.
+        ``kind`` says which: ``word``, ``end`` or ``rest``. The probabilities add up to one. ``separator`` is the white
+        space before a word; it is empty for a word that follows without any.
         """
         import pandas as pd
 
-        rows = [("word", each.word, each.probability, each.is_certain) for each in self.words]
-        rows += [("end", "", self.end, True), ("rest", "", self.rest, True)]
-        kinds, words, probabilities, certain = zip(*rows, strict=True)
+        rows = [("word", each.separator, each.word, each.probability, each.is_certain) for each in self.words]
+        rows += [("end", "", "", self.end, True), ("rest", "", "", self.rest, True)]
+        kinds, separators, words, probabilities, certain = zip(*rows, strict=True)
         ranks = [*range(1, len(self.words) + 1), None, None]
         size = unit_size(self.unit)
         table = pd.DataFrame(
@@ -105,6 +118,7 @@ class NextWords:
                 "context": self.context,
                 "kind": kinds,
                 "rank": pd.array(ranks, dtype="Int64"),
+                "separator": separators,
                 "word": words,
                 "probability": probabilities,
                 "surprisal": [math.inf if p <= 0.0 else -math.log(p) / size for p in probabilities],
@@ -170,6 +184,8 @@ def next_words(
     """
     unit_size(unit)
     wanted = _Wanted.check(top, mass)
+    _check_whole_number("max_open", max_open)
+    contexts = _check_contexts(contexts)
     definition = define(words)
     check_possible(scorer, definition, max_open)
     if spellings not in SPELLINGS:
@@ -189,6 +205,25 @@ def next_words(
     return [results[number] for number in range(len(contexts))]
 
 
+def _check_whole_number(name: str, value: object) -> None:
+    """Raise unless an option is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise OptionError(f"`{name}` is {value!r}; it must be a whole number of at least 1.")
+
+
+def _check_contexts(contexts: Sequence[str]) -> list[str]:
+    """Return the contexts as a list; raise unless each is a text."""
+    is_table = isinstance(contexts, Mapping) or hasattr(contexts, "columns")
+    if is_table or not isinstance(contexts, Iterable) or isinstance(contexts, str | bytes):
+        given = f"a {type(contexts).__name__}" if is_table else repr(contexts)
+        raise InputError(f"`context` is {given}; give a text or a list of texts.")
+    contexts = list(contexts)
+    for number, context in enumerate(contexts):
+        if not isinstance(context, str):
+            raise InputError(f"context {number + 1} of {len(contexts)} is {context!r}, which is not a text.")
+    return contexts
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """How many words, or how much probability, are asked for."""
@@ -199,10 +234,10 @@ class _Wanted:
     @classmethod
     def check(cls, top: int | None, mass: float | None) -> _Wanted:
         """Return what is wanted; raise for numbers that mean nothing."""
-        if top is not None and top < 1:
-            raise OptionError(f"`top` is {top}; it must be at least 1.")
-        if mass is not None and not 0.0 < mass <= 1.0:
-            raise OptionError(f"`mass` is {mass}; it must be above 0, and 1 at most.")
+        if top is not None:
+            _check_whole_number("top", top)
+        if mass is not None and (not isinstance(mass, Real) or not 0.0 < mass <= 1.0):
+            raise OptionError(f"`mass` is {mass!r}; it must be a number above 0, and 1 at most.")
         if top is None:
             top = DEFAULT_TOP if mass is None else 1 << 30
         return cls(top, mass)
@@ -220,17 +255,34 @@ class _Wanted:
 
     def is_reached(self, search: NextWordSearch) -> bool:
         """Return True if the words that were found are enough, and it is certain that no others are more probable."""
-        masses = sorted((found.mass for found in search.found.values()), reverse=True)
-        count = self.count([mass / search.event_mass for mass in masses], search.end_probability)
+        ordered = _by_mass(search)
+        count = self.count([mass / search.event_mass for _, mass in ordered], search.end_probability)
         if count is None:
             return False
-        least = masses[count - 1] if count else math.inf
-        if search.may_miss(least):
-            return False
-        if not search.count_all_spellings:
-            return True
-        chosen = [word for word, found in search.found.items() if found.mass >= least]
-        return all(search.still_possible(word) <= SPELLINGS_LEFT * search.found[word].mass for word in chosen)
+        least = ordered[count - 1][1] if count else math.inf
+        if not search.count_all_spellings:  # words that were found are scored, so that all that they have is known
+            return not search.may_miss(least)
+        others = ordered[count:]
+        if not _are_narrow(search, ordered[:count]) or _may_overtake(search, others[:1], least):
+            return False  # the quick checks come first
+        return not search.may_miss(least) and not _may_overtake(search, others, least)
+
+
+def _by_mass(search: NextWordSearch) -> list[tuple[str, float]]:
+    """Return the words that were found with the mass that was found for each, the most first."""
+    return sorted(((word, found.mass) for word, found in search.found.items()), key=lambda item: -item[1])
+
+
+def _are_narrow(search: NextWordSearch, words: Sequence[tuple[str, float]]) -> bool:
+    """Return True if spellings that were not found can add little to any of these words."""
+    return all(search.still_possible(word) <= SPELLINGS_LEFT * mass for word, mass in words)
+
+
+def _may_overtake(search: NextWordSearch, words: Sequence[tuple[str, float]], least: float) -> bool:
+    """Return True if one of these words can have more than a mass, with the spellings that were not found."""
+    unopened = search.unopened
+    limit = least * (1.0 + ROUNDING_ERROR)
+    return any(mass + unopened > limit and mass + search.still_possible(word) > limit for word, mass in words)
 
 
 def _results(
@@ -242,15 +294,27 @@ def _results(
     spellings = "all" if runner.count_all_spellings else "own"
     results = []
     for context, search, values in zip(contexts, searches, known, strict=True):
-        listed = _listed(values, search.heaviest_missing)
-        count = wanted.count([word.probability for word in listed], search.end_probability)
-        chosen = listed[: wanted.top if count is None else count]
-        results.append(NextWords(context, tuple(chosen), search.end_probability, search.opened, unit, spellings))
+        ordered = sorted((item for item in values.items() if not math.isnan(item[1][0])), key=lambda item: -item[1][0])
+        count = wanted.count([probability for _, (probability, _) in ordered], search.end_probability)
+        n_listed = wanted.top if count is None else count
+        left_out = max((_at_most(value) for _, value in ordered[n_listed:]), default=0.0)
+        listed = _listed(ordered[:n_listed], max(search.heaviest_missing, left_out))
+        is_limited = not search.is_exhausted and not wanted.is_reached(search)
+        end, opened = search.end_probability, search.opened
+        results.append(NextWords(context, listed, end, opened, unit, spellings, is_limited))
     return results
 
 
-Values = dict[str, tuple[float, float | None]]
-"""The probability of each word, and the most that it can be if that is not the same."""
+Value = tuple[float, float | None]
+"""The probability of a word, and the most that it can be if that is not the same."""
+Values = dict[str, Value]
+"""The values of words, with the white space before them."""
+
+
+def _at_most(value: Value) -> float:
+    """Return the most that the probability of a word can be."""
+    probability, highest = value
+    return probability if highest is None else highest
 
 
 def _own(runner: SearchRunner, searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]]) -> list[Values]:
@@ -288,21 +352,21 @@ def _sums(searches: Sequence[NextWordSearch], candidates: Sequence[Sequence[str]
 
 def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
     """Return the words that may be among the most probable ones: the others have less, whatever is still found."""
-    ordered = sorted(search.found.items(), key=lambda item: -item[1].mass)
-    count = wanted.count([found.mass / search.event_mass for _, found in ordered], search.end_probability)
+    ordered = _by_mass(search)
+    count = wanted.count([mass / search.event_mass for _, mass in ordered], search.end_probability)
     if count is None or count >= len(ordered):
         return [word for word, _ in ordered]
-    least = ordered[count - 1][1].mass if count else 0.0
-    behind = [word for word, found in ordered[count:] if found.mass + search.still_possible(word) >= least * (1 - 1e-3)]
+    least = ordered[count - 1][1] if count else 0.0
+    behind = [word for word, mass in ordered[count:] if mass + search.still_possible(word) >= least * (1 - 1e-3)]
     return [word for word, _ in ordered[:count]] + behind
 
 
-def _listed(known: Values, heaviest_missing: float) -> list[NextWord]:
-    """Return the words that have a value, the most probable first."""
-    found = []
-    for text, (probability, highest) in sorted(known.items(), key=lambda item: -item[1][0]):
-        if not math.isnan(probability):
-            word = text.lstrip()
-            separator = text[: len(text) - len(word)]
-            found.append(NextWord(word, separator, probability, probability >= heaviest_missing, highest))
-    return found
+def _listed(values: Sequence[tuple[str, Value]], most_left_out: float) -> tuple[NextWord, ...]:
+    """Return the words that are listed; ``most_left_out`` is the most that a word can have that is not."""
+    listed = []
+    for text, (probability, highest) in values:
+        word = text.lstrip()
+        separator = text[: len(text) - len(word)]
+        is_certain = probability >= most_left_out * (1.0 - ROUNDING_ERROR)
+        listed.append(NextWord(word, separator, probability, is_certain, highest))
+    return tuple(listed)

@@ -130,7 +130,7 @@ def _add_api(app: FastAPI, settings: ServerSettings, queue: ScoringQueue, patter
     async def next_words(body: NextRequest, request: Request) -> Response:
         _check_characters(body)
         _check_length([body.context], settings)
-        job = NextJob(_chosen_model(body.model, settings), (body.context,), body.words, body.top, body.unit)
+        job = _next_job(body, _chosen_model(body.model, settings))
         client = request.client.host if request.client else ""
         found = await _scored(queue.submit(job, client), request, settings)
         return Response(_next_json(found, job.model), media_type="application/json")
@@ -150,6 +150,20 @@ def _job(body: ScoreRequest, settings: ServerSettings) -> ScoringJob:
         words=words if isinstance(words, str) else tuple(tuple(words_of_text) for words_of_text in words),
         ids=None if body.ids is None else tuple(body.ids),
         options=ScoringOptions(**{**options, "extras": tuple(options["extras"])}),
+    )
+
+
+def _next_job(body: NextRequest, model: str) -> NextJob:
+    """Return the job that a request for next words asks for."""
+    return NextJob(
+        model=model,
+        texts=(body.context,),
+        words=body.words,
+        top=body.number_of_words(),
+        unit=body.unit,
+        mass=body.mass,
+        spellings=body.spellings,
+        max_open=body.max_open,
     )
 
 
@@ -238,11 +252,17 @@ def _score_json(table: WordTable, model: str) -> str:
 
 def _next_json(found: NextWords, model: str) -> str:
     """Return the JSON that :class:`NextResponse` describes."""
-    rows = records(found.to_pandas()[["kind", "word", "probability", "surprisal", "certain"]])
+    rows = records(found.to_pandas().drop(columns=["context", "rank"]))
     for row in rows:
         if not row["probability"]:
             row["surprisal"] = None
-    response = {"model": model, "unit": found.unit, "context": found.context, "rows": rows}
+    response = {
+        "model": model,
+        "unit": found.unit,
+        "context": found.context,
+        "limit_reached": found.limit_reached,
+        "rows": rows,
+    }
     return json.dumps(response, ensure_ascii=False)
 
 

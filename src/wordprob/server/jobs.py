@@ -73,15 +73,26 @@ class NextJob(Job):
 
     Attributes
     ----------
-    words, top, unit
+    words, top, unit, mass, spellings, max_open
         As for :meth:`wordprob.Scorer.next_words`.
     """
 
     words: str = "whitespace"
     top: int = 20
     unit: str = "bits"
+    mass: float | None = None
+    spellings: str = "own"
+    max_open: int = 1000
 
     def run(self, scorer: Scorer) -> NextWords:
         """Search for the words that could come next."""
         (context,) = self.texts
-        return scorer.next_words(context, self.words, top=self.top, unit=self.unit)
+        return scorer.next_words(
+            context,
+            self.words,
+            top=self.top,
+            mass=self.mass,
+            max_open=self.max_open,
+            unit=self.unit,
+            spellings=self.spellings,
+        )

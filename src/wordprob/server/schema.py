@@ -79,6 +79,11 @@ class ScoreRequest(ScoringRequest):  # type: ignore[valid-type, misc]
         return {name: getattr(self, name) for name in SCORING_FIELDS}
 
 
+DEFAULT_WORDS = 20
+MOST_WORDS = 100
+"""How many next words an answer lists by default, and at most."""
+
+
 class NextRequest(BaseModel):
     """A context after which the next word is asked for."""
 
@@ -87,8 +92,21 @@ class NextRequest(BaseModel):
     context: str = Field(description="the text so far; empty for first words")
     model: str | None = Field(None, description="one of the names that /api/models gives; the first by default")
     words: Literal["whitespace", "punctuation"] = Field("whitespace", description="what a word is")
-    top: int = Field(20, description="how many words", ge=1, le=100)
+    top: int | None = Field(None, description="how many words; by default 20, or 100 with mass", ge=1, le=MOST_WORDS)
+    mass: float | None = Field(
+        None, description="list words until they and the end have this much of the probability", gt=0.0, le=1.0
+    )
     unit: Literal["bits", "nats"] = Field("bits", description="unit of surprisal")
+    spellings: Literal["own", "all"] = Field(
+        "own", description="spellings of a word that count: the tokenizer's own, or all"
+    )
+    max_open: int = Field(1000, description="beginnings of words to look into, at most", ge=1, le=10_000)
+
+    def number_of_words(self) -> int:
+        """Return how many words are listed at most."""
+        if self.top is not None:
+            return self.top
+        return DEFAULT_WORDS if self.mass is None else MOST_WORDS
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -144,10 +162,14 @@ class NextRow(BaseModel):
     """A word that could come, the end of the text, or everything that is not listed."""
 
     kind: Literal["word", "end", "rest"]
+    separator: str = Field(description="the white space before the word; empty if it follows without any")
     word: str
     probability: float
+    probability_high: float | None = Field(
+        None, description="with all spellings: the most that the probability can be with those that were not found"
+    )
     surprisal: float | None = Field(description="null where the probability is zero")
-    certain: bool = Field(description="whether no word that was not found can be more probable")
+    certain: bool = Field(description="whether no word that is not listed can be more probable")
 
 
 class NextResponse(BaseModel):
@@ -156,6 +178,7 @@ class NextResponse(BaseModel):
     model: str
     unit: str
     context: str
+    limit_reached: bool = Field(description="whether max_open stopped the search before the list was certain")
     rows: list[NextRow]
 
 

@@ -117,14 +117,27 @@ async function showNext(words, n) {
   }
 }
 
+// What stands before a word, where it is not one space: "." and " ." are two words.
+function separatorRemark(separator) {
+  if (separator === "") return "(no space before)";
+  return `(after ${separator.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥")})`;
+}
+
 function drawNext(box, answer) {
   const { h } = wordprob;
   const names = { end: "the end of the text", rest: "everything else" };
-  const row = ({ kind, word, probability, surprisal, certain }) =>
+  const isFirst = !answer.context.trim();
+  const row = ({ kind, separator, word, probability, surprisal, certain }) =>
     h(
       "tr",
       { class: kind },
-      h("th", { scope: "row", dir: "auto" }, names[kind] ?? word, certain ? "" : " ?"),
+      h(
+        "th",
+        { scope: "row", dir: "auto" },
+        names[kind] ?? word,
+        certain ? "" : " ?",
+        kind === "word" && !isFirst && separator !== " " ? h("small", {}, ` ${separatorRemark(separator)}`) : "",
+      ),
       h("td", {}, probability.toFixed(4)),
       h("td", {}, surprisal === null ? "" : surprisal.toFixed(2)),
     );
