@@ -638,7 +638,6 @@ def test_a_count_of_prefixes_needs_all_spellings_in_python(leaky):
     [
         ("spellings", "the", "mark"),
         ("candidates", "--context", "the", "--candidate", "mark"),
-        ("next", "--context", "the"),
     ],
 )
 def test_a_second_model_is_refused(command):

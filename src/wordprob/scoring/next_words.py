@@ -237,7 +237,7 @@ class _Wanted:
         if top is not None:
             _check_whole_number("top", top)
         if mass is not None and (not isinstance(mass, Real) or not 0.0 < mass <= 1.0):
-            raise OptionError(f"`mass` is {mass!r}; it must be a number above 0, and 1 at most.")
+            raise OptionError(f"`mass` is {mass!r}; it must be above 0, and 1 at most.")
         if top is None:
             top = DEFAULT_TOP if mass is None else 1 << 30
         return cls(top, mass)
