@@ -80,10 +80,18 @@ def test_a_small_real_model(load_shared):
     assert abs(check.unexplained) < 2e-4
 
 
+@pytest.mark.parametrize("context", ["", "She", "She saw the"])
+def test_runs_of_characters_add_up(context):
+    """What ends after a mark, without another word, is not a word's; it is accounted for."""
+    check = check_sum(Scorer(ExactLM.bigram("bow")), context, r"regex:\w+")
+    assert check.fault == ""
+    assert abs(check.unexplained) < 1e-12
+
+
 def test_what_cannot_be_checked_is_said(tokenizer_of):
     scorer = Scorer(ExactLM.bigram("bow"))
-    with pytest.raises(OptionError, match="Use whitespace or punctuation"):
-        check_sum(scorer, "She", r"regex:\w+")
+    with pytest.raises(OptionError, match="Use whitespace, punctuation, or one class"):
+        check_sum(scorer, "She", r"regex:\w{1,3}")
     with pytest.raises(OptionError, match="`max_open` must be at least 1"):
         check_sum(scorer, "She", max_open=0)
     with pytest.raises(InputError, match="leave out white space"):

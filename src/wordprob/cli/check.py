@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from wordprob.studies.check import SumCheck
 
 
+_OTHERS = "spellings that the tokeniser never writes, and texts that end after further marks"
+
+
 @click.command()
 @click.argument("context")
 @click.option(
-    "-w", "--words", default="whitespace", show_default=True, help="What a word is: whitespace or punctuation."
+    "-w",
+    "--words",
+    default="whitespace",
+    show_default=True,
+    help="What a word is: whitespace, punctuation, or one class of characters, such as regex:[\\w']+.",
 )
 @click.option(
     "--max-open",
@@ -42,11 +49,11 @@ def check(context: str, words: str, max_open: int, top: int, model: ModelOptions
       wordprob check "She saw the mark" --words punctuation --max-open 500
     """
     from wordprob.core.words import define
-    from wordprob.scoring.capability_checks import check_enumerable, check_search_before_loading
+    from wordprob.scoring.capability_checks import check_search_before_loading, enumerable_definition
     from wordprob.scoring.loading import load
     from wordprob.studies.check import check_sum
 
-    check_enumerable(define(words))
+    enumerable_definition(define(words))
     check_search_before_loading(model)
     found = check_sum(load(**model.to_dict()), context, words, max_open=max_open)
     _print(found, top)
@@ -64,7 +71,12 @@ def _print(found: SumCheck, top: int) -> None:
     click.echo(_line(found.end, "the end of the text"))
     click.echo(_line(found.total, "sum"))
     click.echo(_line(found.unopened, f"at most, not looked into ({found.opened} beginnings of words were)"))
-    click.echo(_line(found.other_spellings, "spellings that the tokeniser never writes"))
+    click.echo(
+        _line(
+            found.other_spellings,
+            _OTHERS if found.words.startswith("regex:") else "spellings that the tokeniser never writes",
+        )
+    )
     click.echo(_line(found.unexplained, "remainder"))
     verdict = f"This is a fault: {found.fault}." if found.fault else "Correct: everything adds up to one."
     click.echo(verdict)

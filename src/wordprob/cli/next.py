@@ -31,7 +31,11 @@ READING = ("input_format", "encoding", "sheet")
 @click.option("--top", type=click.IntRange(min=1), help="How many words for each context. Default: 20.")
 @click.option("--mass", type=float, help="List words until they and the end have this much, such as 0.9.")
 @click.option(
-    "-w", "--words", default="whitespace", show_default=True, help="What a word is: whitespace or punctuation."
+    "-w",
+    "--words",
+    default="whitespace",
+    show_default=True,
+    help="What a word is: whitespace, punctuation, or one class of characters, such as regex:[\\w']+.",
 )
 @click.option("-u", "--unit", type=click.Choice(UNITS), default="bits", show_default=True, help="Unit of surprisal.")
 @click.option(

@@ -7,6 +7,7 @@ checked as its name and its configuration show (:func:`wordprob.models.registry.
 
 from __future__ import annotations
 
+from wordprob.core.character_runs import one_character_decides
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import OptionError, UnsupportedError
 from wordprob.models.capabilities import NEEDS_SOURCE, NO_NEXT_TOKEN, TOP_TOKENS_ONLY, Capabilities
@@ -69,13 +70,15 @@ def check_scoring_options(options: ScoringOptions, *, after_contexts: bool = Fal
         raise OptionError("the entropy and the rank of words need the whole context; leave `max_context` out.")
 
 
-def check_enumerable(definition: WordDefinition) -> None:
-    """Raise unless the words of a definition can be enumerated."""
-    if not definition.local:
+def enumerable_definition(definition: WordDefinition) -> WordDefinition:
+    """Return a definition with the same words that can be enumerated; raise if there is none."""
+    found = one_character_decides(definition)
+    if found is None:
         raise OptionError(
             f"the words of '{definition.name}' cannot be enumerated: one character does not show where they end. "
-            "Use whitespace or punctuation."
+            "Use whitespace, punctuation, or one class of characters, such as regex:\\w+."
         )
+    return found
 
 
 # --- for a kind of model ----------------------------------------------------------------------------------------------

@@ -109,6 +109,17 @@ class ContextReader:
         """Where the context's last word begins."""
         return self.definition.segment(self.context)[-1].start
 
+    @cached_property
+    def ends_with_word(self) -> bool:
+        """Whether a word of the context ends where it does."""
+        words = self.definition.segment(self.context)
+        return bool(words) and words[-1].end == len(self.context)
+
+    def separator_length(self, continuation: str) -> int:
+        """Return how many characters stand before the next word, with which a continuation of the context begins."""
+        following = self._next_word(self.context + continuation)
+        return 0 if following is None else following[0] - len(self.context)
+
     # --- texts and words ---
 
     def _keeps_context(self, ids: tuple[int, ...], text: str) -> bool:

@@ -21,7 +21,7 @@ from wordprob.models.batching import group_by_prefix
 from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
-from wordprob.scoring.capability_checks import check_enumerable, check_model_can_search
+from wordprob.scoring.capability_checks import check_model_can_search, enumerable_definition
 from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.next_word_beginnings import Beginning
@@ -45,17 +45,18 @@ LONGEST_WORD_TOKENS = 32
 """Tokens of a next word for which there must be room in the model's context."""
 
 
-def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> None:
-    """Raise where words cannot be enumerated."""
+def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> WordDefinition:
+    """Return the definition to enumerate words with, which has the same words; raise where that is not possible."""
     vocabulary = scorer.model.tokenizer.vocabulary
     check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     if max_open < 1:
         raise OptionError(f"`max_open` must be at least 1, not {max_open}.")
-    check_enumerable(definition)
+    enumerable = enumerable_definition(definition)
     if vocabulary.start is None:
         raise InputError("this model has no start-of-text token, and the sum needs one. Specify one as `bos`.")
     if vocabulary.marked.any() or vocabulary.spaced.any():
         raise InputError("the tokens of this model leave out white space, so its words cannot be enumerated.")
+    return enumerable
 
 
 @dataclass
@@ -150,7 +151,7 @@ class SearchRunner:
                 self.count_all_spellings,
                 self._pieces,
             )
-            tasks.append(SearchTask(number, search, self._too_long(search)))
+            tasks.append(SearchTask(number, search, self._too_long(search) or self._no_word_at_end(search)))
         self._find_events([task for task in tasks if not task.fault and task.search.context])
         return tasks
 
@@ -163,6 +164,15 @@ class SearchRunner:
         return (
             f"the context has {n_tokens} tokens, and the model takes {max_tokens}; leave some of its "
             f"beginning out, so that there is room for {LONGEST_WORD_TOKENS} more."
+        )
+
+    def _no_word_at_end(self, search: NextWordSearch) -> str:
+        """Return what is wrong unless the context ends with a word; what comes behind one belongs to the next."""
+        if not search.context or search.ends_with_word:
+            return ""
+        return (
+            f"the context '{search.context[-40:]}' does not end with a word of '{self.definition.name}'; leave out "
+            "what comes after its last word, or use another definition of a word, such as punctuation."
         )
 
     # --- the event that is shared out among the words ---

@@ -68,7 +68,8 @@ class NextWordSearch(ContextReader):
     found
         The words, with the white space before them.
     other_spellings
-        The mass of spellings that the tokenizer never writes, and of tokens that stand for no text.
+        The mass of spellings that the tokenizer never writes, of tokens that stand for no text, and of texts that end
+        without another word, but not right after the context.
     opened
         How many beginnings were looked into.
     event_mass

@@ -12,7 +12,7 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import SPELLINGS
-from wordprob.scoring.capability_checks import check_enumerable
+from wordprob.scoring.capability_checks import enumerable_definition
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.requests import Progress
@@ -43,7 +43,7 @@ class NextWord:
     word
         The word, without the white space before it.
     separator
-        The white space before it.
+        What comes before it: white space, and with a pattern whatever belongs to no word.
     probability
         Its probability after the context.
     is_certain
@@ -72,7 +72,7 @@ class NextWords:
     words
         The most probable words, in order.
     end
-        The probability that the text ends.
+        The probability that the text ends there.
     opened
         How many beginnings of words were looked into.
     unit
@@ -135,7 +135,7 @@ class NextWords:
 def check_next_word_options(words: str | WordDefinition, top: int | None = None, mass: float | None = None) -> None:
     """Raise for options of :func:`next_words` that are wrong for every model."""
     _Wanted.check(top, mass)
-    check_enumerable(define(words))
+    enumerable_definition(define(words))
 
 
 def next_words(
@@ -159,7 +159,8 @@ def next_words(
     contexts
         The texts so far; white space at their ends is ignored. Empty for first words.
     words
-        ``whitespace`` or ``punctuation``, or another definition that looks at one character after a word.
+        ``whitespace`` or ``punctuation``, a pattern that is one class of characters (``regex:[a-z]+``), or another
+        definition that looks at one character after a word.
     top
         How many words; 20 by default, unless ``mass`` is given.
     mass
@@ -186,8 +187,7 @@ def next_words(
     wanted = _Wanted.check(top, mass)
     _check_whole_number("max_open", max_open)
     contexts = _check_contexts(contexts)
-    definition = define(words)
-    check_possible(scorer, definition, max_open)
+    definition = check_possible(scorer, define(words), max_open)
     if spellings not in SPELLINGS:
         raise OptionError(f"no kind of spellings is called '{spellings}'; use {' or '.join(SPELLINGS)}.")
     runner = SearchRunner(scorer, definition, count_all_spellings=spellings == "all")
@@ -298,7 +298,7 @@ def _results(
         count = wanted.count([probability for _, (probability, _) in ordered], search.end_probability)
         n_listed = wanted.top if count is None else count
         left_out = max((_at_most(value) for _, value in ordered[n_listed:]), default=0.0)
-        listed = _listed(ordered[:n_listed], max(search.heaviest_missing, left_out))
+        listed = _listed(search, ordered[:n_listed], max(search.heaviest_missing, left_out))
         is_limited = not search.is_exhausted and not wanted.is_reached(search)
         end, opened = search.end_probability, search.opened
         results.append(NextWords(context, listed, end, opened, unit, spellings, is_limited))
@@ -361,12 +361,11 @@ def _candidates(search: NextWordSearch, wanted: _Wanted) -> list[str]:
     return [word for word, _ in ordered[:count]] + behind
 
 
-def _listed(values: Sequence[tuple[str, Value]], most_left_out: float) -> tuple[NextWord, ...]:
+def _listed(search: NextWordSearch, values: Sequence[tuple[str, Value]], most_left_out: float) -> tuple[NextWord, ...]:
     """Return the words that are listed; ``most_left_out`` is the most that a word can have that is not."""
     listed = []
     for text, (probability, highest) in values:
-        word = text.lstrip()
-        separator = text[: len(text) - len(word)]
+        n_before = search.separator_length(text)
         is_certain = probability >= most_left_out * (1.0 - ROUNDING_ERROR)
-        listed.append(NextWord(word, separator, probability, is_certain, highest))
+        listed.append(NextWord(text[n_before:], text[:n_before], probability, is_certain, highest))
     return tuple(listed)

@@ -45,7 +45,8 @@ class SumCheck:
     unopened
         The probability of beginnings that were not looked into: at most so much of it belongs to words.
     other_spellings
-        The probability of spellings that the tokenizer never writes, and of tokens that stand for no text.
+        The probability of spellings that the tokenizer never writes, of tokens that stand for no text, and of texts
+        that end without another word, but not right after the context.
     opened
         How many beginnings were looked into.
     tolerance
@@ -121,8 +122,7 @@ def check_sum(
     >>> round(check.probabilities[" mark"], 12), round(check.total, 12), check.fault
     (0.4, 1.0, '')
     """
-    definition = define(words)
-    check_possible(scorer, definition, max_open)
+    definition = check_possible(scorer, define(words), max_open)
     context = context.rstrip()
     ((task,),) = SearchRunner(scorer, definition).run([context], lambda _: False, max_open)
     if task.fault:
