@@ -1,6 +1,6 @@
 # make demo   a real model scores examples/ and prints a table
 # make check  the quick checks: format, lint, types, layers, docs
-# make test   everything CI checks, in about 25 minutes on two cores
+# make test   everything CI checks, in about 15 minutes on two cores
 # make test-slow  the same in one process with coverage, and the long checks: many kills, every model family
 # make docs   the documentation as a site, in site/
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line

@@ -208,6 +208,8 @@ class TextPreparer:
         """Return what the tokenizer made of words that share tokens; nothing if it took them as they stand."""
         first, last = words[0], words[-1]
         ids = alignment.ids[alignment.first_tokens[first] : alignment.stop_tokens[last]].tolist()
+        if not ids:
+            return ""  # that nothing was written is noted elsewhere
         if self._vocabulary.unknown in ids:
             return UNKNOWN_CHARACTERS
         written = b"".join(self._vocabulary.token_bytes[i] for i in ids).decode("utf-8", "replace").strip()
