@@ -28,6 +28,7 @@ from wordprob.tables.word_level_columns import WordLevel
 RuleOfText = Callable[[int], WordDefinition]
 """What ends the words of a text, by the number of the text."""
 
+NO_PATTERNS = "the words of '{name}' are not enumerated for every word of a text. Use whitespace or punctuation."
 NO_VALUE = "no entropy or rank of the word: {reason}"
 SAMPLES = 64
 """Samples from the tail of each distribution."""
@@ -370,6 +371,9 @@ def _of_contexts(
     scorer: Scorer, rule: WordDefinition, contexts: Sequence[str], max_open: int
 ) -> Iterator[NextWordDistribution | str]:
     """Yield what is known about the next word after each context, which is found out once for equal ones."""
+    if not rule.local:  # a context may end in what belongs to no word
+        yield from [NO_PATTERNS.format(name=rule.name)] * len(contexts)
+        return
     try:
         check_possible(scorer, rule, max_open)
     except WordprobError as error:
