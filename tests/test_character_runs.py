@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import defaultdict
 
 import numpy as np
@@ -40,6 +41,12 @@ def test_the_same_words_end_at_the_same_places(pattern, text):
 def test_other_patterns_are_not_runs(pattern):
     """Words that may hold white space, and patterns of more than one class."""
     assert one_character_decides(define(f"regex:{pattern}")) is None
+
+
+def test_runs_are_the_same_in_another_process():
+    runs = pickle.loads(pickle.dumps(CharacterRuns(r"[\w']")))
+    assert runs.name == r"regex:[\w']+"
+    assert [word.text for word in runs.segment("she can't")] == ["she", "can't"]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from wordprob.studies.check import SumCheck
 
 
-_OTHERS = "spellings that the tokeniser never writes, and texts that end after further marks"
+OTHERS = "spellings that the tokeniser never writes"
+PATTERN_OTHERS = f"{OTHERS}, and texts that end after further marks"
 
 
 @click.command()
@@ -71,12 +72,8 @@ def _print(found: SumCheck, top: int) -> None:
     click.echo(_line(found.end, "the end of the text"))
     click.echo(_line(found.total, "sum"))
     click.echo(_line(found.unopened, f"at most, not looked into ({found.opened} beginnings of words were)"))
-    click.echo(
-        _line(
-            found.other_spellings,
-            _OTHERS if found.words.startswith("regex:") else "spellings that the tokeniser never writes",
-        )
-    )
+    other_label = PATTERN_OTHERS if found.words.startswith("regex:") else OTHERS
+    click.echo(_line(found.other_spellings, other_label))
     click.echo(_line(found.unexplained, "remainder"))
     verdict = f"This is a fault: {found.fault}." if found.fault else "Correct: everything adds up to one."
     click.echo(verdict)

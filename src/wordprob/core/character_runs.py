@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import regex
@@ -22,7 +23,10 @@ BETWEEN_WORDS = "between words"
 ONE_CLASS = regex.compile(r"(\\[wdSWD]|\\[pP]\{\w+\}|\[(?:[^\[\]\\]|\\.)+\])\+")
 """A pattern that is one class of characters, once or more."""
 
+WHITE_SPACE = [character for character in map(chr, range(0x3001)) if is_white_space(character)]
+
 CACHED_DEFINITIONS = 16
+"""Definitions kept for the next time that their pattern is given."""
 
 
 class CharacterRuns(CharacterClassDefinition):
@@ -46,8 +50,13 @@ class CharacterRuns(CharacterClassDefinition):
 
     def __init__(self, character_class: str) -> None:
         self.name = f"regex:{character_class}+"
+        self._character_class = character_class
         self._run = regex.compile(f"{character_class}+")
         self._is_in_word = lru_cache(maxsize=None)(lambda character: self._run.fullmatch(character) is not None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send the class of characters to another process, and nothing else."""
+        return CharacterRuns, (self._character_class,)
 
     def ends_word(self, left: str, word: str, following: Label) -> bool:
         """Return True for everything but characters of the class."""
@@ -63,8 +72,10 @@ class CharacterRuns(CharacterClassDefinition):
 
     def label(self, opening: str) -> Label:
         """Classify a token by its first character."""
-        if not opening or is_white_space(opening[0]):
-            return SPACE if opening else IN_WORD
+        if not opening:
+            return IN_WORD
+        if is_white_space(opening[0]):
+            return SPACE
         return IN_WORD if self._is_in_word(opening[0]) else BETWEEN_WORDS
 
     def ends(self, left: str, word: str, rest: str) -> bool | None:
@@ -93,6 +104,3 @@ def _runs_of(pattern: str) -> CharacterRuns | None:
     if match is None or any(regex.match(match.group(1), space) for space in WHITE_SPACE):
         return None
     return CharacterRuns(match.group(1))
-
-
-WHITE_SPACE = [character for character in map(chr, range(0x3001)) if is_white_space(character)]
