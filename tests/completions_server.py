@@ -23,6 +23,8 @@ class Toy:
     """The leaky toy model as a server sees it: ids in, the most probable next ids out."""
 
     def __init__(self):
+        self.cut_off = ()
+        """Tokens that llama.cpp's server lists nothing for, as if they ended inside a character."""
         self.model = LeakyLM()
         self.tokens = self.model.tokenizer.vocabulary.tokens
         pieces = self.model.tokenizer.vocabulary.pieces
@@ -84,6 +86,8 @@ def as_llama_cpp(toy, body):
     last = body["prompt"][-1]
     top = toy.top(last, body["n_probs"])
     chosen = body["logit_bias"][0][0] if "logit_bias" in body else next(iter(top))
+    if chosen in toy.cut_off:  # the text that would go with it is held back until the character is whole
+        return {"completion_probabilities": []}
     entries = [{"id": i, "token": toy.texts[i], "logprob": value} for i, value in top.items()]
     entry = {"id": chosen, "logprob": float(toy.log_probs(last)[chosen]), "top_logprobs": entries}
     return {"completion_probabilities": [entry]}
@@ -99,7 +103,7 @@ class FakeServer:
     ----------
     failures
         What happens to the next requests to score, one after another: a status, a pair of a status and headers, bytes
-        that are sent as they are, or a number of seconds of silence as a float.
+        that are sent as they are, a number of seconds of silence as a float, or a function that gets the handler.
     fails_from
         After how many requests everything fails.
     key
@@ -171,6 +175,10 @@ def serving(*arguments, **options):
                 return
             elif isinstance(failure, bytes):
                 self.reply(200, failure)
+                return
+            elif callable(failure):
+                with contextlib.suppress(OSError):
+                    failure(self)
                 return
             wants_llama = self.path == "/completion"
             if wants_llama != (state.answer is as_llama_cpp) and wants_llama:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pandas as pd
@@ -121,6 +122,40 @@ def test_continuations_long_texts_and_repeated_texts(truth):
         before = len(server.requests)
         scorer.score(["the mark"] * 5)
         assert len(server.requests) - before == n_requests, "the same text is sent once"
+
+
+CUT_OFF = 9  # "ed", which only "marked" has
+
+
+def test_a_token_that_is_cut_off_is_known_where_it_is_listed(truth):
+    with serving("llama.cpp") as server:
+        scorer = load(server, top_logprobs=EVERYTHING)
+        server.toy.cut_off = (CUT_OFF,)
+        found = scorer.score(TEXTS).to_pandas()
+    assert np.allclose(found["surprisal"], truth.score(TEXTS).to_pandas()["surprisal"], atol=1e-9)
+
+
+@pytest.mark.parametrize("top", [1, 2])
+def test_a_token_that_is_cut_off_is_missing_where_it_is_not_listed(top, truth):
+    with serving("llama.cpp") as server:
+        scorer = load(server, top_logprobs=top)
+        expected = scorer.score(TEXTS).to_pandas()
+        server.toy.cut_off = (CUT_OFF,)
+        found = scorer.score(TEXTS).to_pandas()
+    is_missing = found["surprisal"].isna()
+    assert found["word"][is_missing].tolist() == ["marked"]
+    assert found["note"][is_missing].str.contains("does not tell the probability of a token that ends inside").all()
+    for column in BOUNDS:
+        assert np.allclose(found[column][~is_missing], expected[column][~is_missing]), column
+    assert np.isnan(found["surprisal_high"][is_missing]).all()
+
+
+def test_a_server_that_lists_nothing_at_all():
+    with serving("llama.cpp") as server:
+        scorer = load(server)
+        server.toy.cut_off = range(31)
+        with pytest.raises(NonsenseError, match="where a list of log-probabilities belongs"):
+            scorer.score("the mark")
 
 
 # --- what a server cannot give ---------------------------------------------------------------------------------------
@@ -286,6 +321,124 @@ def test_numbers_that_are_nonsense(value):
         broken.append(True)
         with pytest.raises(NonsenseError, match="where a log-probability belongs"):
             scorer.score("the mark")
+
+
+DEEP = b"[" * 200_000 + b"]" * 200_000
+
+
+@pytest.mark.parametrize("answer", [DEEP, b'{"choices": ' + DEEP + b"}", b"9" * 5000], ids=["list", "object", "number"])
+def test_answers_that_cannot_be_parsed(answer):
+    with serving() as server:
+        scorer = load(server)
+        server.failures = [answer] * 10
+        with pytest.raises(NonsenseError, match="not JSON"):
+            scorer.score("the mark")
+        server.failures = [lambda handler: handler.reply(400, answer)] * 10
+        with pytest.raises(RefusedError, match="refuses /v1/completions"):
+            scorer.score("the mark")
+
+
+@pytest.mark.parametrize(
+    "header", ["Wed, 21 Oct 2015 07:28:00 -0000", "inf", "nan", "-5", "1e400", "soon", "9" * 400, ""]
+)
+def test_times_to_wait_that_are_nonsense(header, no_pauses, truth):
+    with serving() as server:
+        scorer = load(server, top_logprobs=EVERYTHING)
+        server.failures = [(429, [("Retry-After", header)])]
+        found = scorer.score("the mark").to_pandas()["surprisal"]
+    assert np.allclose(found, truth.score("the mark").to_pandas()["surprisal"])
+    assert 0.0 <= no_pauses[0] <= client_module.MAX_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("number", [b"-1e400", b"-" + b"9" * 400, b"-Infinity"], ids=["float", "integer", "infinity"])
+@pytest.mark.parametrize("dialect", ["vllm", "llama.cpp"])
+def test_log_probabilities_beyond_all_floats_are_those_of_the_impossible(number, dialect):
+    from wordprob.models.completions.dialects import _log_prob
+
+    assert _log_prob(json.loads(number)) == -np.inf
+    with serving(dialect) as server:
+        scorer = load(server)
+        answers = []
+
+        def beyond(handler):
+            answer = json.dumps(server.answer(server.toy, server.requests[-1][1])).encode()
+            answers.append(client_module.json.loads(answer))
+            handler.reply(200, _with_number(answer, number))
+
+        server.failures = [beyond] * 10
+        found = scorer.score("the mark").to_pandas()
+    assert answers
+    assert found["note"].str.contains("probability zero").any()
+
+
+def _with_number(answer, number):
+    import re
+
+    return re.sub(rb'"logprob": -[0-9.e-]+', b'"logprob": ' + number, answer)
+
+
+@pytest.mark.parametrize("token", [2**70, -(2**70), 2**63, 31])
+def test_ids_that_no_vocabulary_has(token):
+    from completions_server import as_vllm
+
+    broken = []
+
+    def answer(toy, body):
+        found = as_vllm(toy, body)
+        for listed in found["choices"][0]["prompt_logprobs"][1:] if broken else ():
+            listed[str(token)] = {"logprob": -9.0}
+        return found
+
+    with serving(answer) as server:
+        scorer = load(server)
+        broken.append(True)
+        if token == 31:  # a head may have more ids than the tokenizer
+            assert len(scorer.score("the mark")) == 2
+        else:
+            with pytest.raises(NonsenseError, match="where the id of a token belongs"):
+                scorer.score("the mark")
+
+
+def test_an_answer_that_never_ends(monkeypatch):
+    monkeypatch.setattr(client_module, "MAX_ANSWER_BYTES", 1 << 20)
+    sent = []
+
+    def endless(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        for _ in range(1000):
+            handler.wfile.write(b" " * (1 << 16))
+            sent.append(1 << 16)
+
+    with serving() as server:
+        scorer = load(server)
+        server.failures = [endless] * 10
+        with pytest.raises(NonsenseError, match=r"answered /v1/completions with more than .* bytes"):
+            scorer.score("the mark")
+    assert sum(sent) < 1 << 25
+
+
+def test_an_answer_that_comes_too_slowly(monkeypatch):
+    import time
+
+    pause = threading.Event()
+
+    def slow(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            pause.wait(0.05)
+
+    monkeypatch.setenv(client_module.TIMEOUT_VARIABLE, "0.3")
+    monkeypatch.setattr(client_module, "MAX_ATTEMPTS", 2)
+    with serving() as server:
+        scorer = load(server)
+        server.failures = [slow] * 10
+        start = time.monotonic()
+        with pytest.raises(ServerError, match=r"did not answer within 0.3 seconds .2 attempts"):
+            scorer.score("the mark")
+        assert time.monotonic() - start < 3.0
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

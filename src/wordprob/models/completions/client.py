@@ -23,6 +23,9 @@ KEY_VARIABLES = ("WORDPROB_API_KEY", "OPENAI_API_KEY")
 
 TIMEOUT_VARIABLE = "WORDPROB_SERVER_TIMEOUT"
 DEFAULT_TIMEOUT_SECONDS = 120.0
+MAX_ANSWER_BYTES = 1 << 28
+"""More than any list of log-probabilities has."""
+CHUNK_BYTES = 1 << 16
 MAX_ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 60.0
@@ -152,7 +155,7 @@ class Client:
         request = urllib.request.Request(self.root + path, body, headers)
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as answer:
-                data = answer.read()
+                data = self._read(answer, path)
         except urllib.error.HTTPError as error:
             raise self._http_error(error, path, key) from None
         except TimeoutError:
@@ -167,11 +170,28 @@ class Client:
             raise _TemporaryError(f"broke the connection: {_without(str(error), key)}") from None
         try:
             return json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             shown = _shortened(data.decode("utf-8", "replace"), key)
             raise NonsenseError(
                 f"the server at {self.root} answered {path} with something that is not JSON: {shown!r}."
             ) from None
+
+    def _read(self, answer: http.client.HTTPResponse, path: str) -> bytes:
+        """Return the body of an answer, which must be whole in time: the socket's own limit is on each part of it."""
+        deadline = time.monotonic() + self._timeout_seconds
+        data = bytearray()
+        while chunk := answer.read1(CHUNK_BYTES):
+            data += chunk
+            if len(data) > MAX_ANSWER_BYTES:
+                raise NonsenseError(
+                    f"the server at {self.root} answered {path} with more than {MAX_ANSWER_BYTES:,} bytes. Is it the "
+                    "address of a model's server? If so, a smaller `top_logprobs` makes answers shorter."
+                )
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        if answer.length:
+            raise http.client.IncompleteRead(bytes(data), answer.length)
+        return bytes(data)
 
     def _http_error(self, error: urllib.error.HTTPError, path: str, key: str | None) -> Exception:
         said = _shortened(_message_in(error), key)
@@ -226,6 +246,8 @@ def _retry_after_seconds(header: str | None) -> float | None:
         date = email.utils.parsedate_to_datetime(header)
     except ValueError:
         return None
+    if date.tzinfo is None:  # so it is where the header says -0000: UTC, from an unknown place
+        date = date.replace(tzinfo=UTC)
     return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
@@ -240,7 +262,7 @@ def _message_in(error: urllib.error.HTTPError) -> str:
         answer = json.loads(text)
         inner = answer.get("error", answer)
         text = str(inner.get("message", inner) if isinstance(inner, dict) else inner)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         pass
     return text
 

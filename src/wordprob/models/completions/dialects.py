@@ -28,6 +28,9 @@ ID_PREFIX = "token_id:"
 FORCING_BIAS = 10_000.0
 """What is added to the logit of a token so that it is generated."""
 
+MAX_ID = 2**31 - 1
+"""No vocabulary has more tokens."""
+
 LEAST_LOG_PROB = -9999.0
 """What stands for minus infinity in JSON."""
 
@@ -227,26 +230,50 @@ class ForcedTokens:
 
     def _row(self, ids: Ints, row: int) -> ListedRow:
         observed = int(ids[row + 1]) if row + 1 < len(ids) else None
+        context = ids[: row + 1].tolist()
+        entry = None if observed is None else self._generated(context, observed)
+        if entry is not None:
+            return listed_row(_listed(entry), observed, _log_prob(entry))
+        # Nothing observed, or nothing told of it: the server holds back a token that ends inside a character. What is
+        # listed does not depend on the token that is generated, and may have the observed one.
+        listed = _listed(_mapping(self._generated(context, self._whole_token)))
+        if observed is None or observed not in listed:
+            return listed_row(listed, None, math.nan)
+        return listed_row(listed, observed, listed[observed])
+
+    def _generated(self, context: list[int], forced: int) -> Mapping[str, Any] | None:
+        """Return what the server tells of a token that it is made to generate; None if it tells nothing."""
         body: dict[str, Any] = {
-            "prompt": ids[: row + 1].tolist(),
+            "prompt": context,
             "n_predict": 1,
             "n_probs": self._served.top,
             "temperature": 0.0,
             "samplers": [],
             "cache_prompt": True,
             "post_sampling_probs": False,
+            "logit_bias": [[forced, FORCING_BIAS]],
         }
-        if observed is not None:
-            body["logit_bias"] = [[observed, FORCING_BIAS]]
-        answer = _mapping(self._served.client.post("/completion", body))
-        entry = _mapping(_sequence(answer.get("completion_probabilities"))[0])
-        top = [_mapping(item) for item in _sequence(entry.get("top_logprobs"))]
-        listed = {_as_id(item.get("id")): _log_prob(item) for item in top}
-        if observed is None:
-            return listed_row(listed, None, math.nan)
-        if _as_id(entry.get("id")) != observed:
-            raise NonsenseError(f"the server generates token {entry.get('id')} where {observed} was forced.")
-        return listed_row(listed, observed, _log_prob(entry))
+        told = _mapping(self._served.client.post("/completion", body)).get("completion_probabilities")
+        if told == []:
+            return None
+        entry = _mapping(_sequence(told)[0])
+        if _as_id(entry.get("id")) != forced:
+            raise NonsenseError(f"the server generates token {entry.get('id')} where {forced} was forced.")
+        return entry
+
+    @cached_property
+    def _whole_token(self) -> int:
+        """A token whose text is whole characters, so that the server never holds it back."""
+        for token, piece in enumerate(self._served.vocabulary.pieces):
+            if piece and piece.isascii() and piece.decode().isprintable():
+                return token
+        raise ModelError("no token of the vocabulary is plain text, and the server tells nothing of any other.")
+
+
+def _listed(entry: Mapping[str, Any]) -> dict[int, float]:
+    """Return the log-probabilities that are listed with a generated token, by id."""
+    top = [_mapping(item) for item in _sequence(entry.get("top_logprobs"))]
+    return {_as_id(item.get("id")): _log_prob(item) for item in top}
 
 
 # --- parts of answers ------------------------------------------------------------------------------------------------
@@ -271,7 +298,7 @@ def _sequence(value: Any) -> Sequence[Any]:
 def _log_prob(value: Any) -> float:
     """Return a log-probability, which some servers put into an object."""
     number = value.get("logprob") if isinstance(value, Mapping) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number) or number > 1e-3:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not number <= 1e-3:
         raise NonsenseError(f"the server's answer has {number!r:.60} where a log-probability belongs.")
     return -math.inf if number <= LEAST_LOG_PROB else min(0.0, float(number))
 
@@ -281,7 +308,7 @@ def _as_id(value: Any) -> int:
         number = int(str(value).removeprefix(ID_PREFIX))
     except ValueError:
         number = -1
-    if number < 0:
+    if not 0 <= number <= MAX_ID:
         raise NonsenseError(f"the server's answer has {value!r:.60} where the id of a token belongs.")
     return number
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import UnsupportedError
-from wordprob.models.capabilities import TOP_TOKENS_ONLY
+from wordprob.models.capabilities import TOP_TOKENS_ONLY, Capabilities
 from wordprob.models.completions.dialects import Dialect
 from wordprob.models.completions.listing import scores_from_listing
 from wordprob.models.protocol import PrefixStates, Request, Scores, Tokenizer
@@ -33,7 +33,7 @@ class ServerModel:
         The longest prompt that the server takes; ``None`` for no limit.
     """
 
-    lists_top_only = True
+    capabilities = Capabilities(has_whole_distributions=False)
     batch_tokens = 512
 
     def __init__(
