@@ -7,6 +7,7 @@ import pytest
 import tiny_directory
 from wordprob import runs
 from wordprob.errors import InputError
+from wordprob.models import fingerprints
 from wordprob.models.fingerprints import describe_path
 
 
@@ -55,3 +56,26 @@ def test_files_that_decide_the_numbers(tmp_path, name):
     after = describe_path(tmp_path)
     assert list(before["files"]) == [name]
     assert before["fingerprint"] != after["fingerprint"]
+
+
+def test_one_changed_byte_of_large_weights_is_found_and_unchanged_ones_are_read_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "model.safetensors"
+    size = (1 << 26) + (1 << 23)
+    with path.open("wb") as file:
+        file.truncate(size)
+    before = fingerprints.fingerprint(path)
+    with path.open("r+b") as file:
+        file.seek(size // 4)
+        file.write(b"\1")
+    assert fingerprints.fingerprint(path) != before
+    expected = fingerprints.sha256(path)
+    monkeypatch.setattr(fingerprints, "sha256", lambda path: pytest.fail("read again"))
+    assert fingerprints.fingerprint(path) == expected
+
+
+def test_verify_says_that_the_model_is_another_now(begun):
+    output, model = begun
+    assert not any("model" in note for note in runs.verify(output).notes)
+    tiny_directory.change_weights(model, lambda tensors: {name: 2 * values for name, values in tensors.items()})
+    assert any("the model's file model.safetensors: other contents" in note for note in runs.verify(output).notes)

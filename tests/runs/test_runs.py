@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -96,6 +97,25 @@ def test_texts_without_a_scored_word_are_left_out_of_the_totals(tmp_path):
     assert status.bits_per_word == pytest.approx(-texts["log_prob_words"].sum() / np.log(2) / 6)
     _, shown, _ = call_command("status", tmp_path / "out")
     assert "over 2 of 4 texts: the others have no probability" in shown
+
+
+def test_an_impossible_text_makes_the_totals_infinite(tmp_path):
+    (tmp_path / "a.txt").write_text("the mark\nmark the\n中\nShe saw the mark\n", encoding="utf-8")
+    status = runs.run(tmp_path / "a.txt", tmp_path / "out", **TOY, shard_texts=2)
+    assert (status.texts_left_out, status.impossible_texts) == (1, 1)
+    assert status.bits_per_word == status.perplexity == np.inf
+    _, shown, _ = call_command("status", tmp_path / "out")
+    assert "inf bits a word, perplexity inf, over 3 of 4 texts" in shown
+    assert "1 text with probability zero" in shown
+    _, shown, _ = call_command("status", tmp_path / "out", "--json")
+    assert (json.loads(shown)["bits_per_word"], json.loads(shown)["perplexity"]) == ("inf", "inf")
+
+
+def test_a_perplexity_too_large_for_a_number_is_infinite(tmp_path):
+    (tmp_path / "a.txt").write_text("the mark\n", encoding="utf-8")
+    status = runs.run(tmp_path / "a.txt", tmp_path / "out", **TOY)
+    assert replace(status, bits_per_word=1023.0).perplexity == 2.0**1023
+    assert replace(status, bits_per_word=2000.0).perplexity == np.inf
 
 
 def test_column_types_are_the_same_in_every_shard(tmp_path):

@@ -19,6 +19,7 @@ from wordprob.cache import sha256
 from wordprob.errors import OutputError
 from wordprob.tables.files import FORMATS_WITH_JSON, check_output, has_sidecar, write_whole
 from wordprob.tables.formats import render_frame
+from wordprob.tables.formats.extended import announce_infinite
 from wordprob.tables.formats.jsonlines import records
 from wordprob.tables.metadata import parquet_entry, write_sidecar
 
@@ -107,6 +108,7 @@ def write_table(
 def render(frame: pd.DataFrame, format: str, metadata: Mapping[str, object] | None = None) -> bytes:
     """Return a table as the bytes of a file; numbers in full precision, missing ones empty, and null in JSON."""
     if format == "json":
+        announce_infinite(frame, format)
         return (json.dumps(list(records(frame)), indent=1, ensure_ascii=False) + "\n").encode("utf-8")
     return render_frame(frame, format, parquet_entry(metadata or {}))
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from wordprob.errors import counted
+
 if TYPE_CHECKING:
     from wordprob.runs import Status
 
 MAX_FAILURES_SHOWN = 5
+MAX_BITS_IN_FULL = 30
+"""Bits for each word above which the perplexity is shown with an exponent."""
 
 
 @click.command()
@@ -34,6 +39,7 @@ def status(folder: Path, as_json: bool) -> None:
         return
     derived = {"complete": run_status.complete, "perplexity": run_status.perplexity}
     values = {**dataclasses.asdict(run_status), **derived}
+    values = {name: "inf" if value == math.inf else value for name, value in values.items()}  # JSON has no infinity
     click.echo(json.dumps(values, indent=1, default=str, ensure_ascii=False))
 
 
@@ -48,7 +54,10 @@ def describe(status: Status) -> str:
         f"words      {status.words:,} ({status.without_value:,} without a value), {status.tokens:,} tokens",
     ]
     if status.bits_per_word is not None:
-        rates = f"{status.bits_per_word:.3f} bits a word, perplexity {status.perplexity:.1f}"
+        perplexity = (
+            f"{status.perplexity:.4g}" if status.bits_per_word > MAX_BITS_IN_FULL else f"{status.perplexity:.1f}"
+        )
+        rates = f"{status.bits_per_word:.3f} bits a word, perplexity {perplexity}"
         lines.append(f"surprise   {rates}{_left_out(status)}")
     if not_scorable:
         counts = ", ".join(f"{count:,} {problem}" for problem, count in status.errors.items())
@@ -64,11 +73,14 @@ def describe(status: Status) -> str:
 
 
 def _left_out(status: Status) -> str:
-    """Return which texts the rates do not count; nothing if they count all."""
-    if not status.texts_left_out:
-        return ""
-    counted_texts = status.texts - status.texts_left_out
-    return f", over {counted_texts:,} of {status.texts:,} texts: the others have no probability"
+    """Return which texts the rates do not count, and which make them infinite."""
+    said = ""
+    if status.texts_left_out:
+        counted_texts = status.texts - status.texts_left_out
+        said = f", over {counted_texts:,} of {status.texts:,} texts: the others have no probability"
+    if status.impossible_texts:
+        said += f"; {counted(status.impossible_texts, 'text')} with probability zero"
+    return said
 
 
 def _errors_path(status: Status) -> Path:

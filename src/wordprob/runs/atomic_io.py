@@ -104,6 +104,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def has_checksum(path: Path) -> bool:
+    """Return True if a JSON file, which can be read, has a checksum of its content."""
+    return json.loads(path.read_bytes()).get(CHECKSUM) is not None
+
+
 def _checksum(value: Mapping[str, Any]) -> str:
     """Return a hash of a JSON object that does not depend on how it is laid out."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -13,7 +13,7 @@ from typing import Any
 
 from wordprob._version import __version__
 from wordprob.cache import sha256
-from wordprob.errors import InputError, listing
+from wordprob.errors import InputError, WordprobError, listing
 from wordprob.models.fingerprints import changed_files
 from wordprob.models.registry import commit, describe
 from wordprob.runs.repeated_ids import IdHashes, RepeatedIds, find_repeated_ids
@@ -208,9 +208,18 @@ def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Ite
         yield from _changed_model(manifest["model"], describe(settings.model))
 
 
+def model_changes(manifest: Mapping[str, Any]) -> list[str]:
+    """Return how the files of a run's model differ from those it began with; nothing if the model is not here."""
+    try:
+        now = describe(RunSettings.from_dict(manifest["settings"]).model)
+    except (WordprobError, OSError):
+        return []
+    return list(_changed_model(manifest["model"], now)) if now.get("files") else []
+
+
 def _changed_model(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     changes = list(changed_files(before.get("files", {}), now.get("files", {})))
     yield from (f"the model's file {change}" for change in changes)
     for name, value in now.items():
         if value != before.get(name) and name != "files" and not (name == "fingerprint" and changes):
-            yield f"the model's {name}: {str(before.get(name))[:16]} before, {value[:16]} now"
+            yield f"the model's {name}: {str(before.get(name))[:16]} before, {str(value)[:16]} now"

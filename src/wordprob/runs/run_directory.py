@@ -40,6 +40,7 @@ from wordprob.runs.atomic_io import (
     write_durably,
     write_json,
 )
+from wordprob.runs.json_shapes import Every, misfit
 from wordprob.runs.shards import Shard, parse_plan
 
 if TYPE_CHECKING:
@@ -55,11 +56,41 @@ DONE = "done"
 FAILED = "failed"
 ENDINGS = {**SHARD_FILES, DONE: ".json", FAILED: ".json"}
 """The folders of a run, and how the names of their files end."""
-SHARD_NAME = re.compile(r"\d{6,}")
 MANIFEST_FORMAT = 1
-MANIFEST_KEYS = frozenset({"format", "wordprob", "settings", "model", "inputs", "plan"})
-COUNTS = frozenset({"records", "texts", "words", "tokens", "without_value", "measured_words", "log_prob_words"})
-MARK_KEYS = {DONE: COUNTS | {"shard", "key", "errors", "files"}, FAILED: frozenset({"shard", "reason"})}
+MANIFEST_SHAPE = {
+    "format": int,
+    "wordprob": str,
+    "settings": {"model": str},
+    "model": dict,
+    "inputs": Every(list, {"name": str, "path": str, "kind": str}),
+    "plan": {"shards": int, "records": int, "characters": int, "sha256": str},
+    "damaged_inputs": Every(dict, str),
+    "repeated_ids": {"texts": int, "examples": Every(list, str)},
+}
+MANIFEST_DEFAULTS: dict[str, Any] = {"damaged_inputs": {}, "repeated_ids": {"texts": 0, "examples": []}}
+"""What manifests of earlier versions lack."""
+COUNTS = (
+    "records",
+    "texts",
+    "words",
+    "tokens",
+    "without_value",
+    "measured_words",
+    "texts_left_out",
+    "impossible_texts",
+)
+MARK_DEFAULTS = {"texts_left_out": 0, "impossible_texts": 0}
+"""What marks of earlier versions lack."""
+MARK_SHAPES: dict[str, dict[str, Any]] = {
+    DONE: {
+        **dict.fromkeys(("shard", *COUNTS), int),
+        "log_prob_words": float,
+        "key": str,
+        "errors": Every(dict, int),
+        "files": Every(dict, {"bytes": int, "sha256": str}),
+    },
+    FAILED: {"shard": int, "reason": str},
+}
 """What a mark must have."""
 BEGIN_ANEW = "Restore it from a copy, or begin a new run in another folder."
 VERSIONS = ("path", "torch", "transformers")
@@ -102,7 +133,7 @@ class RunDirectory:
             manifest = read_json(path)
         except InputError as error:
             raise InputError(f"{error} {BEGIN_ANEW}") from error
-        missing = sorted(MANIFEST_KEYS - set(manifest))
+        missing = sorted(set(MANIFEST_SHAPE) - set(MANIFEST_DEFAULTS) - set(manifest))
         if missing:
             raise InputError(f"{path} is not the manifest of a run: it has no '{missing[0]}'. Choose another folder.")
         if manifest["format"] != MANIFEST_FORMAT:
@@ -110,6 +141,9 @@ class RunDirectory:
                 f"{path} has the format {manifest['format']}; this version of wordprob knows {MANIFEST_FORMAT}. It was "
                 f"written by wordprob {manifest['wordprob']}: use that version."
             )
+        wrong = misfit(MANIFEST_DEFAULTS | manifest, MANIFEST_SHAPE)
+        if wrong:
+            raise InputError(f"{path} is damaged: {wrong}. {BEGIN_ANEW}")
         return manifest
 
     @property
@@ -127,7 +161,10 @@ class RunDirectory:
             raise InputError(f"{path} cannot be read: {error.strerror or error}. {advice}") from error
         if sha256(data) != self.manifest()["plan"]["sha256"]:
             raise InputError(f"{path} is damaged: it does not have the SHA-256 in the manifest. {advice}")
-        return parse_plan(data.decode().splitlines())
+        try:
+            return parse_plan(data.decode().splitlines())
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: {error}. {advice}") from error
 
     def done(self) -> dict[int, dict[str, Any]]:
         """Return the marks of the shards whose files are all there, by number; a mark that is unreadable is none."""
@@ -142,15 +179,15 @@ class RunDirectory:
         """Return the paths of marks, readable or not, by the number of the shard."""
         folder = self.path / kind
         paths = folder.iterdir() if folder.is_dir() else ()
-        marks = [path for path in paths if path.suffix == ".json" and SHARD_NAME.fullmatch(path.stem)]
+        marks = [path for path in paths if path.suffix == ".json" and is_shard_name(path.stem)]
         return {int(path.stem): path for path in sorted(marks, key=lambda path: int(path.stem))}
 
     def read_mark(self, path: Path) -> dict[str, Any]:
         """Return a mark; raise if it is damaged, or that of another shard."""
         mark = read_json(path)
-        missing = sorted(MARK_KEYS[path.parent.name] - set(mark))
-        if missing:
-            raise InputError(f"{path} is damaged: it has no '{missing[0]}'.")
+        wrong = misfit(MARK_DEFAULTS | mark, MARK_SHAPES[path.parent.name])
+        if wrong:
+            raise InputError(f"{path} is damaged: {wrong}.")
         if mark["shard"] != int(path.stem):
             raise InputError(f"{path} is damaged: it is the mark of shard {mark['shard']}.")
         return mark
@@ -176,21 +213,26 @@ class RunDirectory:
     def metadata(self) -> dict[str, str]:
         """Return what the shards were scored with; nothing before there are any."""
         path = self.path / SCORED_WITH
-        if not path.is_file():
-            return self._metadata_of_a_shard()
+        if not path.exists():
+            return self.metadata_of_a_shard()
         try:
             return {name: str(value) for name, value in read_json(path).items()}
         except InputError as error:
             raise InputError(f"{error} Delete it: every shard in {self.path / 'words'} holds the same.") from error
 
-    def _metadata_of_a_shard(self) -> dict[str, str]:
+    def metadata_of_a_shard(self) -> dict[str, str]:
         """Return what the first finished shard with words was scored with."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         for path, digest in self.files("words", self.done().values()):
-            schema = pq.read_schema(pa.BufferReader(self.checked_bytes(path, digest)))
-            return {name: str(value) for name, value in json.loads(schema.metadata[b"wordprob"]).items()}
+            data = self.checked_bytes(path, digest)
+            try:
+                schema = pq.read_schema(pa.BufferReader(data))
+                written = json.loads((schema.metadata or {}).get(b"wordprob", b"{}"))
+            except (ValueError, OSError) as error:
+                raise InputError(f"{path} is not a table of words ({error}).") from error
+            return {name: str(value) for name, value in written.items()}
         return {}
 
     def mark_path(self, shard_name: str) -> Path:
@@ -285,7 +327,7 @@ class RunDirectory:
         for folder, ending in ENDINGS.items():
             for path in (self.path / folder).iterdir():
                 shard, _, rest = path.name.partition(".")
-                if SHARD_NAME.fullmatch(shard) and f".{rest}" == ending + PARTIAL_SUFFIX and path.is_file():
+                if is_shard_name(shard) and f".{rest}" == ending + PARTIAL_SUFFIX and path.is_file():
                     yield path
 
     def add(self, result: ShardResult) -> None:
@@ -349,6 +391,11 @@ class RunDirectory:
 def shard_name(shard: int) -> str:
     """Return the name of a shard's files, without their ending."""
     return f"{shard:06d}"
+
+
+def is_shard_name(name: str) -> bool:
+    """Return True for what :func:`shard_name` gives; ``0000001`` is none, nor are the digits of other scripts."""
+    return re.fullmatch(r"[0-9]{6,}", name) is not None and shard_name(int(name)) == name
 
 
 def sha256(data: bytes) -> str:

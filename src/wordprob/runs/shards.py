@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 
 from wordprob.errors import InputError
+from wordprob.runs.json_shapes import misfit
 from wordprob.runs.settings import RunSettings
 from wordprob.sources import ReadOptions, Record, Source, read
 
@@ -112,8 +113,19 @@ def plan_checksum(shards: Iterable[Shard]) -> str:
 
 
 def parse_plan(lines: Iterable[str]) -> list[Shard]:
-    """Read shards back from their lines of JSON."""
-    return [Shard(**json.loads(line)) for line in lines]
+    """Read shards back from their lines of JSON; raise ValueError if they are something else."""
+    shape = {field.name: str if field.name == "key" else int for field in fields(Shard)}
+    shards = []
+    for number, line in enumerate(lines):
+        try:
+            value = json.loads(line)
+        except RecursionError as error:
+            raise ValueError(str(error)) from None
+        wrong = misfit(value, shape)
+        if wrong or value["shard"] != number:
+            raise ValueError(f"line {number + 1} is not that of shard {number}: {wrong or value['shard']}")
+        shards.append(Shard(**{name: value[name] for name in shape}))
+    return shards
 
 
 # --- reading shards --------------------------------------------------------------------------------------------------

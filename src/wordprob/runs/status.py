@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,9 +31,11 @@ class Status:
     words, without_value, tokens
         What was scored.
     bits_per_word, perplexity
-        Of all words of texts that have a probability; ``None`` before there are any.
+        Of all words of texts that have a probability; ``None`` before there are any. Infinite if a text is impossible.
     texts_left_out
-        Texts that do not count there: without a word that has a value, or with one that is impossible.
+        Texts that do not count there: without a word that has a value.
+    impossible_texts
+        Texts with probability zero.
     running
         The process that writes into the folder, if there is one: ``pid``, ``host``, ``since``.
     damaged_inputs
@@ -57,6 +61,7 @@ class Status:
     texts_with_repeated_ids: int = 0
     repeated_ids: Sequence[str] = ()
     texts_left_out: int = 0
+    impossible_texts: int = 0
 
     @property
     def complete(self) -> bool:
@@ -65,8 +70,10 @@ class Status:
 
     @property
     def perplexity(self) -> float | None:
-        """2 to the power of ``bits_per_word``."""
-        return None if self.bits_per_word is None else float(2.0 ** min(self.bits_per_word, 1000.0))
+        """2 to the power of ``bits_per_word``; infinite if that is too large for a number."""
+        if self.bits_per_word is None:
+            return None
+        return 2.0**self.bits_per_word if self.bits_per_word < sys.float_info.max_exp else math.inf
 
 
 def status(output: str | Path) -> Status:
@@ -87,9 +94,11 @@ def status(output: str | Path) -> Status:
     for mark in done.values():
         errors.update(mark["errors"])
         totals.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
-        totals["texts_left_out"] += mark.get("texts_left_out", 0)  # marks of earlier versions do not have it
+        for name in ("texts_left_out", "impossible_texts"):
+            totals[name] += mark.get(name, 0)  # marks of earlier versions do not have it
         measured_words += mark["measured_words"]
         log_prob += mark["log_prob_words"]
+    bits_per_word = -log_prob / measured_words / UNITS["bits"] if measured_words else None
     ids = repeated_ids(manifest)
     return Status(
         folder=directory.path,
@@ -103,10 +112,11 @@ def status(output: str | Path) -> Status:
         words=totals["words"],
         without_value=totals["without_value"],
         tokens=totals["tokens"],
-        bits_per_word=-log_prob / measured_words / UNITS["bits"] if measured_words else None,
+        bits_per_word=math.inf if totals["impossible_texts"] else bits_per_word,
         running=lock_holder(directory.path),
         damaged_inputs=damaged_inputs(manifest),
         texts_with_repeated_ids=ids.texts,
         repeated_ids=ids.examples,
         texts_left_out=totals["texts_left_out"],
+        impossible_texts=totals["impossible_texts"],
     )

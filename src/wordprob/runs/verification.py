@@ -7,11 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wordprob.errors import InputError
-from wordprob.runs.atomic_io import lock_holder
-from wordprob.runs.manifest import notes
-from wordprob.runs.run_directory import ERRORS, FAILED, SHARD_FILES, RunDirectory, shard_file
+from wordprob.errors import InputError, first_line
+from wordprob.runs.atomic_io import CHECKSUM, LOCK_FILE_NAME, LOCK_NAME, PARTIAL_SUFFIX, has_checksum, lock_holder
+from wordprob.runs.manifest import model_changes, notes
+from wordprob.runs.run_directory import (
+    ENDINGS,
+    ERRORS,
+    FAILED,
+    MANIFEST,
+    PLAN,
+    SCORED_WITH,
+    SHARD_FILES,
+    VERSIONS,
+    RunDirectory,
+    is_shard_name,
+    shard_file,
+)
 from wordprob.runs.shards import Shard
+
+OWN_FILES = (MANIFEST, PLAN, ERRORS, SCORED_WITH, LOCK_NAME)
+"""The files of a run that are not in its folders."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,10 @@ class _Verifier:
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._problems: list[str] = []
+        self._listed: list[str] = []
+        """What is there besides, and is no damage."""
+        self._named: dict[int, set[str]] = {}
+        """The files that the marks of finished shards name, by shard."""
         self._files = 0
         self._bytes = 0
 
@@ -90,6 +109,7 @@ class _Verifier:
             self._check_plan(manifest["plan"], plan)
             done = sum(self._is_intact(shard, path, plan) for shard, path in self._directory.mark_paths().items())
             self._check_other_files(is_complete=done == count)
+            self._check_names(len(plan))
         return Verification(
             self._directory.path, count, done, self._files, self._bytes, self._problems, self._notes(manifest)
         )
@@ -103,7 +123,7 @@ class _Verifier:
             return None
 
     def _notes(self, manifest: Mapping[str, Any] | None) -> list[str]:
-        found = [] if manifest is None else notes(manifest)
+        found = self._listed + ([] if manifest is None else [*notes(manifest), *_model_notes(manifest)])
         holder = lock_holder(self._directory.path)
         if holder is not None:
             found.append(f"process {holder['pid']} on {holder['host']} is writing into this folder now")
@@ -132,9 +152,11 @@ class _Verifier:
         if shard >= len(plan):
             self._problems.append(f"{mark_path} is the mark of a shard that the plan does not have. Delete it.")
             return False
+        self._named[shard] = set(mark["files"])
         for disagreement in self._disagreements(mark, plan[shard]):
             advice = f"Delete {mark_path}, then resume the run in {self._directory.path}."
             self._problems.append(f"shard {shard}: {disagreement}. {advice}")
+        self._check_sealed(mark_path)
         return len(self._problems) == n_problems
 
     def _disagreements(self, mark: Mapping[str, Any], planned: Shard) -> Iterator[str]:
@@ -164,16 +186,23 @@ class _Verifier:
             return
         self._files += 1
         self._bytes += len(data)
-        rows = data.count(b"\n") if kind == "errors" else _parquet_rows(data)
+        if len(data) != description["bytes"]:
+            yield f"{path} has {len(data)} bytes, its mark says {description['bytes']}"
+        try:
+            rows = data.count(b"\n") if kind == "errors" else _parquet_rows(data)
+        except (ValueError, OSError) as error:
+            yield f"{path} is not a table ({first_line(error)})"
+            return
         if rows != count:
             yield f"{path} has {rows} rows, its mark counts {count} {kind}"
 
     # --- the rest ---
 
     def _check_other_files(self, is_complete: bool) -> None:
-        self._read(self._directory.metadata)
+        self._check_metadata()
         for path in self._directory.mark_paths(FAILED).values():
-            self._read(self._directory.read_mark, path)
+            if self._read(self._directory.read_mark, path) is not None:
+                self._check_sealed(path)
         collected = self._directory.path / ERRORS
         if is_complete and self._problems == []:
             expected = b"".join(self._directory.error_lines())
@@ -181,6 +210,54 @@ class _Verifier:
                 self._problems.append(
                     f"{collected} is not what the shards' own files of errors give. Resume the run to write it again."
                 )
+        self._check_sealed(self._directory.path / MANIFEST)
+
+    def _check_metadata(self) -> None:
+        path = self._directory.path / SCORED_WITH
+        told = self._read(self._directory.metadata)
+        in_shard = self._read(self._directory.metadata_of_a_shard)
+        if not path.exists():
+            if in_shard:
+                self._listed.append(f"there is no {path}; every shard holds the same")
+        elif told is not None:
+            self._check_sealed(path)
+            if in_shard and any(told.get(name) != value for name, value in in_shard.items() if name not in VERSIONS):
+                self._problems.append(f"{path} is not what the shards were scored with. Delete it: they hold the same.")
+
+    def _check_sealed(self, path: Path) -> None:
+        """Report a JSON file that has no checksum: a change in it would not be noticed."""
+        if not has_checksum(path):
+            self._problems.append(
+                f"{path} has no checksum under '{CHECKSUM}': nothing tells whether it is what was written. Restore it "
+                "from a copy, or delete the mark of a shard and resume the run."
+            )
+
+    def _check_names(self, n_shards: int) -> None:
+        """Report what no mark names: a program that reads a folder of tables as a whole would read it too."""
+        for path in sorted(self._directory.path.iterdir()):
+            if path.name in ENDINGS:
+                self._check_folder(path, n_shards)
+            elif path.name not in OWN_FILES and not LOCK_FILE_NAME.fullmatch(path.name):
+                self._listed.append(f"{path} is not part of the run")
+
+    def _check_folder(self, folder: Path, n_shards: int) -> None:
+        if not folder.is_dir():
+            self._problems.append(f"{folder} is not a folder. Move it elsewhere, then resume the run.")
+            return
+        for path in sorted(folder.iterdir()):
+            name, _, rest = path.name.partition(".")
+            shard = int(name) if is_shard_name(name) else n_shards
+            is_own = f".{rest}".removesuffix(PARTIAL_SUFFIX) == ENDINGS[folder.name] and shard < n_shards
+            is_whole = not path.name.endswith(PARTIAL_SUFFIX)
+            if is_own and is_whole and (folder.name not in SHARD_FILES or self._is_named(shard, path)):
+                continue
+            if is_own and shard not in self._named:
+                self._listed.append(f"{path} is of a shard that is not done; resume the run to write it again")
+            else:
+                self._problems.append(f"{path} is not part of the run, but in a folder of it. Move it elsewhere.")
+
+    def _is_named(self, shard: int, path: Path) -> bool:
+        return f"{path.parent.name}/{path.name}" in self._named.get(shard, ())
 
 
 def _parquet_rows(data: bytes) -> int:
@@ -188,3 +265,11 @@ def _parquet_rows(data: bytes) -> int:
     import pyarrow.parquet as pq
 
     return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
+
+
+def _model_notes(manifest: Mapping[str, Any]) -> list[str]:
+    """Return how the run's model has changed; that its description cannot be read is a note too."""
+    try:
+        return list(model_changes(manifest))
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return ["the manifest's description of the model cannot be read, so its files were not compared"]

@@ -18,10 +18,11 @@ import socket
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from wordprob.errors import ModelError, OptionError
+from wordprob.processes import SAFE_PATH
 from wordprob.runs.executors import MAX_ATTEMPTS
 from wordprob.runs.executors.heartbeat import Watchdog
 from wordprob.runs.executors.ray_heartbeat import send_beats, watch_workers
@@ -71,8 +72,7 @@ class RayExecutor:
     """Scores shards on Ray."""
 
     def __init__(self, execution: Execution) -> None:
-        for name, value in QUIET_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        os.environ.update({**SAFE_PATH, **QUIET_ENVIRONMENT, **os.environ})
         try:
             import ray
             import ray.data
@@ -101,7 +101,7 @@ class RayExecutor:
 
     def _connect(self, work: RunWork) -> None:
         """Join the cluster at the address, or start one on this machine."""
-        common = {"logging_level": logging.ERROR, "log_to_driver": False}
+        common = {"logging_level": logging.ERROR, "log_to_driver": False, "job_config": _job_config(self._ray)}
         with _same_sigterm_handler():
             if self._address:
                 try:
@@ -206,6 +206,23 @@ class RayExecutor:
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         # From its version 2.64 on, Ray takes the arguments of actors by other names.
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+
+
+class _NoDirectories(list[str]):
+    """A list that stays empty."""
+
+    def extend(self, _: Iterable[str]) -> None:
+        """Add nothing."""
+
+
+def _job_config(ray: Any) -> Any:
+    """Return the configuration of a job whose workers import nothing from the current directory.
+
+    Ray would put that directory, and that of the script, first on the module path of its workers.
+    """
+    config = ray.job_config.JobConfig()
+    config._py_driver_sys_path = _NoDirectories()
+    return config
 
 
 @contextlib.contextmanager
