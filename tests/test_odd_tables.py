@@ -56,6 +56,18 @@ def test_blank_rows_of_one_column_stay(format):
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_blank_rows_of_several_columns_stay(newline):
+    given = ["", "text,x", "", "She saw,1", "", "", "the mark,2", ""]
+    data = newline.join([*given, ""]).encode()
+    for options in ({}, {"per_word": True}):
+        out = scored(data, "csv", **options).decode().split(newline)
+        beginnings = [",".join(line.split(",")[:2]) for line in out]
+        assert list(dict.fromkeys(beginnings)) == list(dict.fromkeys(given))
+        assert [n for n, line in enumerate(beginnings) if not line][:2] == [0, 2]
+        assert beginnings.count("") == given.count("") + 1, "each blank row once, and the end of the file"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_line_ends_stay_after_a_header_with_a_line_break(newline):
     data = f'text,"two\nlines"{newline}She,1{newline}saw,2{newline}'.encode()
     out = scored(data, "csv").decode()
@@ -363,6 +375,23 @@ def test_a_value_that_a_format_cannot_hold_is_named(value, format, message):
     assert table.render("jsonl").count(b"\n") == 2, "in its own format every value stays as it was written"
 
 
+def test_nested_json_is_json_in_a_csv_file():
+    nested = {"a": [1, None, "é"], "b": True}
+    table = score_table(rows_with(nested), SCORER, input_format="jsonl")
+    for format in ("csv", "tsv"):
+        rows = list(csv.DictReader(io.StringIO(table.render(format).decode()), delimiter=formats.SEPARATORS[format]))
+        assert rows[0]["own"] == "plain"
+        assert json.loads(rows[1]["own"]) == nested
+
+
+@pytest.mark.parametrize("format", ["jsonl", "xlsx"])
+def test_an_infinite_number_that_a_format_cannot_hold_is_announced(format):
+    frame = pd.DataFrame({"text": ["She", "saw"], "rt": [1.5, float("inf")], "own": [float("-inf"), "x"]})
+    with pytest.warns(InputWarning, match="2 infinite numbers are missing in it, in the columns rt, own") as warned:
+        formats.render_frame(frame, format, {})
+    assert len(warned) == 1
+
+
 def test_long_whole_numbers_stay_whole(tmp_path):
     pytest.importorskip("openpyxl")
     number = 12345678901234567890
@@ -429,6 +458,44 @@ def test_a_cell_some_way_off_is_part_of_the_table():
     sheet = formats.read(far_cell_workbook("D5"), "xlsx")
     assert sheet.columns == ("text", "x", "Unnamed: 2", "Unnamed: 3")
     assert sheet.cells("Unnamed: 3") == [None, None, None, "stray"]
+
+
+def odd_workbook() -> bytes:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["text", "own"], ["She saw", "#N/A"], ["the mark", -5], ["She", "one"], ["the", None]):
+        sheet.append(row)
+    sheet["B3"].number_format = "yyyy-mm-dd"
+    sheet.merge_cells("B4:B5")
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def test_errors_and_impossible_dates_of_a_workbook_stay():
+    openpyxl = pytest.importorskip("openpyxl")
+    with pytest.warns(InputWarning, match="merged cells"):
+        out = scored(odd_workbook(), "xlsx")
+    book = openpyxl.load_workbook(io.BytesIO(out))
+    assert (book.active["B2"].data_type, book.active["B2"].value) == ("e", "#N/A")
+    with zipfile.ZipFile(io.BytesIO(out)) as parts:
+        assert b"<v>-5</v>" in parts.read("xl/worksheets/sheet1.xml")
+    assert book.active["B3"].number_format == "yyyy-mm-dd"
+
+
+def test_merged_cells_are_announced():
+    with pytest.warns(InputWarning, match=r"the input has merged cells \(B4:B5\)") as warned:
+        formats.read(odd_workbook(), "xlsx")
+    assert len(warned) == 1, "in one line"
+
+
+@pytest.mark.parametrize("text", ["one\r\ntwo", "one\rtwo", "a_x000D_b", "a_x005F_x000D_b", "_x0001_", "_x00e9_"])
+def test_line_ends_inside_cells_of_a_workbook_stay(text):
+    pytest.importorskip("openpyxl")
+    data = formats.render_frame(pd.DataFrame({"text": ["She"], "own": [text]}), "xlsx", {})
+    assert formats.read(data, "xlsx").cells("own") == [text]
+    assert formats.read(scored(data, "xlsx"), "xlsx").cells("own") == [text]
 
 
 def test_sheets_that_are_left_out_are_named(tmp_path):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import string
 import subprocess
 import sys
 
@@ -14,9 +15,11 @@ import pandas as pd
 import pytest
 
 import wordprob
+from random_lm import RandomLM
 from wordprob import ScoredTable, WordTable, score_table
 from wordprob.core.text import Document
 from wordprob.errors import InputError, OptionError, OutputError
+from wordprob.models.exact import ToyTokenizer
 from wordprob.tables.batch_scores import BatchScores, TextTotals
 from wordprob.tables.files import check_output, write_whole
 from wordprob.tables.schema import COLUMNS, EXTRA_COLUMNS, EXTRAS, TEXT_COLUMNS, Column, register_column
@@ -90,6 +93,37 @@ def test_a_word_of_probability_zero_is_no_missing_value():
     texts = wordprob.load("exact:bow").score(["mark", "saw saw"]).texts()
     assert texts["log_prob_words"].tolist() == [-math.inf, -math.inf]
     assert texts["note"].tolist() == ["none of its words has a value: probability zero", ""]
+
+
+def test_a_text_of_other_characters_than_words_has_no_log_p():
+    texts = wordprob.load("exact:bow").score(["...", "", "She"], words=r"regex:\w+").texts()
+    assert texts[["log_prob", "log_prob_words"]].isna().to_numpy().tolist() == [
+        [True, True],
+        [False, True],
+        [False, False],
+    ]
+    assert texts["note"].tolist() == ["no words", "no words", ""]
+
+
+def test_perplexity_is_infinite_where_the_probability_is_zero_or_too_small():
+    scorer = wordprob.load("exact:bow")
+    texts = scorer.score(["She saw", "mark", "saw saw"]).texts()
+    assert np.isinf(texts["perplexity"]).tolist() == [False, True, True]
+    limited = scorer.score("mark", max_context="1words").texts()
+    assert limited[["log_prob_words", "perplexity"]].to_numpy().tolist() == [[-math.inf, math.inf]]
+
+
+def test_perplexity_too_large_for_a_number_is_infinite_and_log_p_is_not():
+    class Unlikely(RandomLM):
+        def logits(self, prefix):
+            return 3000 * super().logits(prefix)
+
+    letters = string.ascii_letters
+    scorer = wordprob.Scorer(Unlikely(ToyTokenizer(r" ?\w+", [*letters, *(f" {letter}" for letter in letters)])))
+    text = scorer.score("the mark").texts().iloc[0]
+    assert text["bits_per_word"] > 1024
+    assert math.isfinite(text["log_prob_words"])
+    assert text["perplexity"] == math.inf
 
 
 def test_words_between_those_given_do_not_count():

@@ -15,11 +15,16 @@ import click
 
 from wordprob.errors import InputWarning
 
+CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would move the cursor or change the screen, and other line ends than that of our own lists."""
+
 NAME_IN_BACKTICKS = re.compile(r"`([a-z][a-z0-9_]*)`")
 
 
 def to_flags(message: str, command: click.Command | None = None) -> str:
-    """Return a message with the names of options turned into flags; other words in backticks stay as they are.
+    """Return a message for the screen: names of options become flags, control characters are escaped.
+
+    Other words in backticks stay as they are.
 
     Parameters
     ----------
@@ -33,6 +38,7 @@ def to_flags(message: str, command: click.Command | None = None) -> str:
     >>> to_flags("specify another `text_column`; `wordprob models` lists the short names")
     'specify another --text-column; `wordprob models` lists the short names'
     """
+    message = CONTROL_CHARACTER.sub(lambda match: match[0].encode("unicode_escape").decode(), message)
     if not NAME_IN_BACKTICKS.search(message):
         return message
     flags = flags_of(command) if command is not None else _flags_of_all_commands()

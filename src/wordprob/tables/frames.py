@@ -25,9 +25,6 @@ from wordprob.tables.word_level_columns import RANK_COLUMNS
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST_BITS_PER_WORD = 1000.0
-"""Perplexity is computed of no more than this, so that it stays finite."""
-
 NO_WORDS = "no words"
 NO_VALUE = "none of its words has a value"
 PARTIAL = "only some of its words were given: no bits per character or byte"
@@ -142,9 +139,9 @@ def _text_columns(batch: BatchScores, unit_size: float) -> dict[str, Any]:
     encoded = [document.text.encode("utf-8", "surrogatepass") for document in documents]
     n_bytes = np.array([len(data) for data in encoded], dtype=np.int64)
     bits_per_word = _rate(totals, totals.words)
-    without_value = (totals.words > 0) & np.isnan(totals.words_log_prob)  # the empty text has a probability
+    without_value = (n_characters > 0) & np.isnan(totals.words_log_prob)  # the empty text has a probability
     with np.errstate(invalid="ignore", over="ignore"):
-        perplexity = 2.0 ** np.minimum(bits_per_word, LARGEST_BITS_PER_WORD)
+        perplexity = np.exp2(bits_per_word)  # infinite where it is too large for a number
         conservation = -totals.surprisal - totals.end - totals.token_log_prob
     return {
         "text_id": id_array([document.id for document in documents]),

@@ -105,6 +105,11 @@ def is_missing(value: object) -> bool:
     return str(value) in ("<NA>", "NaT")
 
 
+def is_infinite(value: object) -> bool:
+    """Return True for an infinite number."""
+    return isinstance(value, float) and math.isinf(value)
+
+
 def write_number(value: object, decimal: str = ".") -> str:
     """Return a value as a text file has it: numbers in full precision, missing ones empty."""
     if is_missing(value):

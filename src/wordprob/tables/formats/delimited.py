@@ -27,6 +27,7 @@ DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
 DELIMITER_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
 NEWLINE = re.compile(r"\r\n|\n|\r")
 NEWLINE_AT_END = re.compile(r"(?:\r\n|\n|\r)?\Z")
+BLANK_LINES = re.compile(r"[\r\n]+")
 EXCEL_HINT = re.compile(r'"?sep=(.)"?\r?\n')
 QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 DECIMAL_POINT = re.compile(r"-?\d+\.\d+")
@@ -48,7 +49,7 @@ class Dialect:
     newline: str = "\n"
     decimal: str = "."
     preamble: str = ""
-    """A first line that names the delimiter to Excel."""
+    """What comes before the header: a line that names the delimiter to Excel, blank lines."""
 
     def cell(self, value: object) -> str:
         """Return one cell as it goes into the file."""
@@ -66,12 +67,13 @@ class Dialect:
 
 @dataclass(frozen=True)
 class DelimitedRow:
-    """A row: its cells, its text, the line end behind it, and the number of the line it begins on."""
+    """A row: its cells, its text, the line end behind it, the line it begins on, and the blank lines after it."""
 
     cells: list[str]
     raw: str
     newline: str
     line: int
+    blank_lines: str = ""
 
 
 class Delimited(Sheet):
@@ -136,9 +138,11 @@ class Delimited(Sheet):
         dialect = self.dialect
         new_names = [dialect.cell(name) for name in added.columns]
         new_columns = [[dialect.cell(value) for value in added[name].tolist()] for name in added.columns]
-        lines = [self._extend(self._header, new_names)]
-        for position, *new_cells in zip(rows.tolist(), *new_columns, strict=True):
-            lines.append(self._extend(self._rows[position], new_cells))
+        lines = [self._extend(self._header, new_names), self._header.blank_lines]
+        last_of_row = {position: n for n, position in enumerate(rows.tolist())}  # a row may be written several times
+        for n, (position, *new_cells) in enumerate(zip(rows.tolist(), *new_columns, strict=True)):
+            row = self._rows[position]
+            lines.append(self._extend(row, new_cells) + (row.blank_lines if n == last_of_row[position] else ""))
         return dialect.encoding.encode(dialect.preamble + "".join(lines), self.name)
 
     def _extend(self, row: DelimitedRow, new_cells: Sequence[str]) -> str:
@@ -156,11 +160,15 @@ def read_delimited(
     if excel_hint:
         preamble = excel_hint.group()
         text = text[excel_hint.end() :]
+    blank_lines = BLANK_LINES.match(text)
+    if blank_lines:
+        preamble += blank_lines.group()
+        text = text[blank_lines.end() :]
     if not text.strip():
         raise InputError(f"{name} is empty; its first line should name the columns.")
     delimiter = excel_hint.group(1) if excel_hint else find_delimiter(text, format)
     quoted = not _has_bare_quotes(text, delimiter)
-    header, *rows = _split_rows(text, delimiter, quoted, name, preamble.count("\n"))
+    header, *rows = _split_rows(text, delimiter, quoted, name, len(NEWLINE.findall(preamble)))
     _check_widths(header, rows, name, delimiter)
     check_rows(len(rows), name)
     if decimal is None:
@@ -261,6 +269,8 @@ def _split_rows(text: str, delimiter: str, quoted: bool, name: str, lines_before
             if cells:
                 text_of_row = NEWLINE_AT_END.sub("", raw)
                 rows.append(DelimitedRow(cells, text_of_row, raw[len(text_of_row) :], first_line))
+            elif rows:
+                rows[-1] = replace(rows[-1], blank_lines=rows[-1].blank_lines + raw)
     except csv.Error as error:
         first_line = lines_before + reader.line_num - len(lines_of_row) + 1
         raise InputError(f"{name}, line {first_line}: {quotes_problem(error)}") from None

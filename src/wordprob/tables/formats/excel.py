@@ -36,6 +36,13 @@ MAX_WHOLE_NUMBER = 10**15
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML, and so a workbook, cannot hold."""
 
+ESCAPED = re.compile("_x(0009|000[Aa]|000[Dd]|005[Ff])_")
+"""How a workbook writes tabs, line ends and underscores where XML would not keep them."""
+
+MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([^"]+)"')
+MAX_MERGED_NAMED = 3
+PIECE_BYTES = 1 << 20
+
 WRITE_OTHERWISE = "write CSV or Parquet instead."
 
 MAX_CELLS = 10_000_000
@@ -46,6 +53,10 @@ Cell = tuple[Any, str]
 """A value and its number format."""
 
 EMPTY_CELL: Cell = (None, "General")
+
+
+class ErrorValue(str):
+    """What a cell shows instead of a value that cannot be computed, for example ``#N/A``."""
 
 
 class Excel(Sheet):
@@ -120,14 +131,16 @@ def _set_cell(cell: Any, value: Any, number_format: str) -> None:
     """Put a value into a cell; raise :class:`OutputError` for one that Excel cannot hold."""
     if isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
         value = str(value)  # as a number it would lose its last digits
+    is_error = isinstance(value, ErrorValue)
     if isinstance(value, str):
+        value = re.sub(f"_(?={ESCAPED.pattern[1:]})", "_x005F_", value).replace("\r", "_x000D_")
         _check_text(value, cell.coordinate)
     try:
         cell.value = value
     except (ValueError, TypeError) as error:
         raise _cannot_hold(cell.coordinate, f"{value!r:.60}", first_line(error)) from error
     if isinstance(value, str):
-        cell.data_type = "s"  # otherwise a word such as '=' would become a formula
+        cell.data_type = "e" if is_error else "s"  # otherwise a word such as '=' would become a formula
     cell.number_format = number_format
 
 
@@ -165,12 +178,17 @@ def read_excel(data: bytes, name: str, sheet: str | None = None) -> Excel:
 def _read(data: bytes, name: str, sheet: str | None) -> Excel:
     values = _load(data, data_only=True)
     title = _choose_sheet(values, name, sheet)
-    rows = _rows(values[title], _load(data, data_only=False)[title], name)
+    formulas = _load(data, data_only=False)
+    formulas._date_formats = set()  # so that numbers which are no dates, though shown as dates, can be read
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Cell .* is marked as a date")
+        rows = _rows(values[title], formulas[title], name)
     if not rows:
         raise InputError(f"{name} is empty; the first row should name the columns.")
     width = max(map(len, rows))
     _check_size(rows, width, name)
     check_rows(len(rows) - 1, name)
+    _announce_merged(values[title], name)
     empty_row = [EMPTY_CELL] * width
     padded = [row + empty_row[len(row) :] if row else empty_row for row in rows]
     return Excel(name, title, [value for value, _ in padded[0]], padded[1:])
@@ -192,13 +210,39 @@ def _rows(values: Any, formulas: Any, name: str) -> list[list[Cell]]:
     n_filled = 0
     for value_row, formula_row in zip(_stored_rows(values), _stored_rows(formulas), strict=True):
         _check_formulas(value_row, formula_row, name)
-        row: list[Cell] = [(cell.value, cell.number_format or "General") for cell in value_row]
+        row = [_cell(value, formula) for value, formula in zip(value_row, formula_row, strict=True)]
         while row and row[-1][0] is None:
             row.pop()
         rows.append(row)
         if row:
             n_filled = len(rows)
     return rows[:n_filled]
+
+
+def _cell(cell: Any, formula: Any) -> Cell:
+    """Return what a cell holds."""
+    value = cell.value
+    if cell.data_type == "e":
+        value = formula.value if formula.data_type == "n" else ErrorValue(value)
+    elif isinstance(value, str):
+        value = ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+    return value, cell.number_format or "General"
+
+
+def _announce_merged(worksheet: Any, name: str) -> None:
+    """Warn that merged cells are apart in the result."""
+    merged: list[str] = []
+    with worksheet._get_source() as source:
+        rest = b""
+        while piece := source.read(PIECE_BYTES):
+            merged += [match[1].decode() for match in MERGED.finditer(rest + piece)]
+            rest = piece[piece.rfind(b"<") :]
+    if merged:
+        listed = ", ".join(merged[:MAX_MERGED_NAMED]) + (", …" if len(merged) > MAX_MERGED_NAMED else "")
+        message = (
+            f"{name} has merged cells ({listed}): only the first of each has a value, and none is merged in the result."
+        )
+        warnings.warn(message, InputWarning, stacklevel=2)
 
 
 def _stored_rows(worksheet: Any) -> Iterator[Sequence[Any]]:

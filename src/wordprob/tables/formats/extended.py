@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.core.arrays import Ints
-from wordprob.errors import OutputError, WordprobError, first_line
-from wordprob.tables.formats.base import Sheet, plain
+from wordprob.errors import InputWarning, OutputError, WordprobError, first_line
+from wordprob.tables.formats.base import Sheet, is_infinite, plain
 from wordprob.tables.formats.delimited import SEPARATORS, Delimited
 from wordprob.tables.formats.encoding import UTF8
 from wordprob.tables.formats.formulas import escape_frame
 from wordprob.tables.formats.frame import Frame, with_types
+from wordprob.tables.formats.jsonlines import dump, records
 from wordprob.tables.formats.parquet import Parquet, arrow_table
 
 if TYPE_CHECKING:
@@ -104,9 +106,9 @@ def readable_failures(format: str) -> Iterator[None]:
 def _render_frame(frame: pd.DataFrame, format: str, metadata: Mapping[bytes, bytes]) -> bytes:
     if format == "parquet":
         return _render_parquet(frame, metadata)
+    if format in ("jsonl", "xlsx"):
+        announce_infinite(frame, format)
     if format == "jsonl":
-        from wordprob.tables.formats.jsonlines import dump, records
-
         return UTF8.encode("".join(dump(row) + "\n" for row in records(frame)))
     if format == "xlsx":
         from wordprob.tables.formats.excel import workbook
@@ -114,7 +116,33 @@ def _render_frame(frame: pd.DataFrame, format: str, metadata: Mapping[bytes, byt
         rows = frame.itertuples(index=False, name=None)
         cells: Any = ([(plain(value), "General") for value in row] for row in rows)
         return workbook("wordprob", list(frame.columns), cells)
-    return UTF8.encode(str(frame.to_csv(sep=SEPARATORS[format], index=False, lineterminator="\n")))
+    return UTF8.encode(str(_with_json(frame).to_csv(sep=SEPARATORS[format], index=False, lineterminator="\n")))
+
+
+def announce_infinite(frame: pd.DataFrame, format: str) -> None:
+    """Warn that infinite numbers are missing in a file whose format has none."""
+    counts = {str(name): sum(map(is_infinite, column.tolist())) for name, column in frame.items()}
+    total = sum(counts.values())
+    if total:
+        named = ", ".join(name for name, count in counts.items() if count)
+        numbers = "1 infinite number is" if total == 1 else f"{total} infinite numbers are"
+        message = (
+            f"{format} has no infinity: {numbers} missing in it, in the columns {named}. CSV and Parquet keep them."
+        )
+        warnings.warn(message, InputWarning, stacklevel=2)
+
+
+def _with_json(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a data frame whose lists and objects are written as JSON."""
+    import pandas as pd
+
+    nested = [n for n in range(frame.shape[1]) if frame.iloc[:, n].dtype == object]
+    frame = frame.copy(deep=False)
+    for n in nested:
+        cells = [dump(value) if isinstance(value, dict | list) else value for value in frame.iloc[:, n].tolist()]
+        column: Any = pd.Series(cells, index=frame.index, dtype=object)
+        frame.isetitem(n, column)
+    return frame
 
 
 def _render_parquet(frame: pd.DataFrame, metadata: Mapping[bytes, bytes]) -> bytes:

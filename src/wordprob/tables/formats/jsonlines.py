@@ -90,7 +90,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def dump(row: dict[str, Any]) -> str:
+def dump(row: dict[str, Any] | list[Any]) -> str:
     """Return an object on one line; values that JSON has no type for, such as dates, are written as text."""
     return json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
 
