@@ -3,20 +3,29 @@
 # make test   everything CI checks, in about 15 minutes on two cores
 # make test-slow  the same in one process with coverage, and the long checks: many kills, every model family
 # make docs   the documentation as a site, in site/
+# make lock   requirements.lock again, after a change of pyproject.toml or constraints.txt
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
 # make bench-peers  the same for other packages, each in an environment of its own under .bench (4 GB)
 # make bench-gpu  the same on a GPU: make bench-gpu TEXTS=file TOKENIZER=directory (Pythia's)
 PYTHON ?= python3
+EXTRAS := models study serve dev
+# torch has builds for processors and for each version of CUDA; which one is at hand is a matter of the machine, and so
+# are the libraries that only its CUDA builds need. Its version is in constraints.txt, their hashes are nowhere.
+NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
+	nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx
 BIN := .venv/bin
 READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo static check test test-slow docs bench bench-gpu bench-peers format clean
+.PHONY: demo static check test test-slow docs bench bench-gpu bench-peers format lock clean
 
-$(READY): pyproject.toml constraints.txt
+# First everything whose hash is known, then torch and the package itself.
+$(READY): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[models,study,serve,dev]"
 	touch $(READY)
 
@@ -57,6 +66,13 @@ bench-peers: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+lock:
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS:%=--extra %) --constraint constraints.txt --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --no-emit-index-url $(NOT_LOCKED:%=--no-emit-package %) \
+		--quiet --output-file requirements.lock
 
 clean:
 	rm -rf .venv .bench site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -6,7 +6,10 @@ words and times are not.
 
 import json
 import math
+import shutil
+import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,6 +160,19 @@ def meco_frame(times: Readings, words: list[str] = TEXTS) -> pd.DataFrame:
     ])  # fmt: skip
 
 
+def write_r(path: Path, **tables: object) -> None:
+    """Write objects as R does; ``joint_data`` is joint.data."""
+    rdata = pytest.importorskip("rdata")
+    # The package writes columns of objects, but not text in Arrow's memory.
+    plain = {
+        name.replace("_", "."): table.astype(dict.fromkeys(table.select_dtypes("string"), object))
+        if isinstance(table, pd.DataFrame)
+        else table
+        for name, table in tables.items()
+    }
+    rdata.write_rda(path, plain)
+
+
 def meco(folder: Path, times: Readings) -> None:
     frame = meco_frame(times)
     both = pd.concat([frame, frame.assign(lang="ge", ia="andere")])
@@ -294,10 +310,9 @@ def test_meco_blank_words_and_gaps_are_closed(tmp_path: Path) -> None:
 
 
 def test_meco_from_an_r_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyreadr = pytest.importorskip("pyreadr")
     times = made_up(True)
     frame = meco_frame(times)
-    pyreadr.write_rdata(str(tmp_path / "joint_data_trimmed.rda"), frame, df_name="joint.data")
+    write_r(tmp_path / "joint_data_trimmed.rda", joint_data=frame)
     found = corpora.load("meco-fi-raw", tmp_path)
     assert found.readings is not None
     assert found.readings["time"].tolist() == list(times.values())
@@ -310,8 +325,64 @@ def test_meco_from_an_r_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     pd.testing.assert_frame_equal(corpora.load("meco-fi-raw", newer).readings, found.readings)
     with pytest.raises(InputError, match="no rows whose lang is 'tr'"):
         corpora.load("meco-tr-raw", newer)
-    monkeypatch.setitem(sys.modules, "pyreadr", None)
-    with pytest.raises(UnsupportedError, match=r"pip install pyreadr; or in R: load"):
+    monkeypatch.setitem(sys.modules, "rdata", None)
+    with pytest.raises(UnsupportedError, match=r"pip install rdata; or in R: load"):
+        corpora.load("meco-fi-raw", tmp_path)
+
+
+def test_columns_of_an_r_file_may_be_factors_and_integers_with_missing_values(tmp_path: Path) -> None:
+    times = made_up(True)
+    frame = meco_frame(times)
+    words = frame["ia"].astype("string").where(frame.index != 3)
+    frame = frame.assign(lang=frame["lang"].astype("category"), ia=words)
+    for name in ("skip", "trialid", "ianum", "firstrun.dur"):
+        frame[name] = frame[name].round().astype("Int32")
+    frame.loc[5, "skip"] = pd.NA
+    for folder in ("r", "csv"):
+        (tmp_path / folder).mkdir()
+    write_r(tmp_path / "r/joint_data_trimmed.rda", other=[1], joint_data=frame)
+    frame.assign(ia=words.fillna("")).to_csv(tmp_path / "csv/joint_data_trimmed.csv", index=False, na_rep="NA")
+    by_r, by_csv = (corpora.load("meco-fi-raw", tmp_path / folder) for folder in ("r", "csv"))
+    assert by_r.texts == by_csv.texts
+    pd.testing.assert_frame_equal(by_r.readings, by_csv.readings)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R")
+@pytest.mark.parametrize("version", [2, 3])
+def test_meco_from_a_file_that_r_wrote(tmp_path: Path, version: int) -> None:
+    """A table of a class of its own, with words that are not ASCII."""
+    pytest.importorskip("rdata")
+    times = {(who, 1, word): 200.0 + word for who in "ab" for word in range(3)}
+    meco_frame(times, ["Äiti söi λόγος"]).to_csv(tmp_path / "in.csv", index=False, na_rep="NA")
+    script = f"""joint.data <- read.csv("in.csv", encoding = "UTF-8", stringsAsFactors = TRUE)
+        class(joint.data) <- c("tbl_df", "tbl", "data.frame")
+        save(joint.data, file = "joint_data_trimmed.rda", version = {version})"""
+    subprocess.run(["Rscript", "-e", script], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "in.csv").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = corpora.load("meco-fi-raw", tmp_path)
+    assert found.texts == ("Äiti söi λόγος",)
+    assert found.readings is not None
+    assert found.readings["time"].tolist() == list(times.values())
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ({"data": [1, 2]}, r"has no table joint\.data; it has data"),
+        ({"joint_data": [1, 2]}, r"has no table joint\.data; it has joint\.data"),
+        (b"RDX3", r"cannot be read as a file of R"),
+    ],
+)
+def test_an_r_file_with_something_else(tmp_path: Path, contents: bytes | dict[str, object], message: str) -> None:
+    pytest.importorskip("rdata")
+    path = tmp_path / "joint_data_trimmed.rda"
+    if isinstance(contents, bytes):
+        path.write_bytes(contents)
+    else:
+        write_r(path, **contents)
+    with pytest.raises(InputError, match=message):
         corpora.load("meco-fi-raw", tmp_path)
 
 

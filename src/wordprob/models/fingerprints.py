@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from wordprob.cache import sha256
+from wordprob.cache import cache_directory, sha256
 
-MAX_WHOLE_FILE_BYTES = 1 << 26
-"""Of larger files only the size, the beginning, the middle and the end go into a fingerprint."""
+MAX_UNCACHED_BYTES = 1 << 26
+"""The hash of a larger file is kept in the cache, and computed again when its path, size or time is another."""
 
-SAMPLE_BYTES = 1 << 20
-"""How much of such a file is read at each of the three places."""
+SHA256_DIGITS = 64
 
 MODEL_FILES = (
     # configuration
@@ -49,16 +49,20 @@ def _matters(name: str) -> bool:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of a file by its size and contents."""
-    size = path.stat().st_size
-    if size <= MAX_WHOLE_FILE_BYTES:
+    """Return the SHA-256 of a file; that of a large file is computed once for each path, size and time."""
+    stat = path.stat()
+    if stat.st_size <= MAX_UNCACHED_BYTES:
         return sha256(path)
-    digest = hashlib.sha256(f"{size}\0".encode())
-    with path.open("rb") as file:
-        for position in (0, size // 2, size - SAMPLE_BYTES):
-            file.seek(position)
-            digest.update(file.read(SAMPLE_BYTES))
-    return digest.hexdigest()
+    key = hashlib.sha256(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    kept = cache_directory() / "digests" / key
+    with contextlib.suppress(OSError):
+        if len(digest := kept.read_text(encoding="ascii")) == SHA256_DIGITS:
+            return digest
+    digest = sha256(path)
+    with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(digest, encoding="ascii")
+    return digest
 
 
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
