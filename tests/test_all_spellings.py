@@ -16,19 +16,21 @@ import wordprob
 from all_sequences import AllSequences
 from brute_force import contexts_over
 from flat_lm import FlatLM
+from random_lm import RandomLM
 from tiny_models import build
 from wordprob import runs
 from wordprob.cli import cli
-from wordprob.core.search_steps import WHOLE_WORD
-from wordprob.core.spelling_search import Prefixes
 from wordprob.core.text import Document
+from wordprob.core.windows import windows
 from wordprob.core.words import define
+from wordprob.covers.search_steps import WHOLE_WORD
+from wordprob.covers.spelling_search import Prefixes
 from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.exact import ExactLM
 from wordprob.models.leaky import LeakyLM
-from wordprob.models.toy_tokenizer import ToyTokenizer
+from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
 from wordprob.options import ScoringOptions
-from wordprob.scoring.all_spellings import BEYOND_WORD_TOKENS, _Contexts
+from wordprob.scoring.all_spellings import _Contexts
 from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.requests import prefix_ids, window_of
 
@@ -288,6 +290,85 @@ def compare(scorer, reference, text, definition, tolerance=1e-11, search_bits=1e
         assert row.surprisal_all - row.surprisal_all_low <= search_bits
 
 
+# --- the model's context is short -------------------------------------------------------------------------------------
+
+
+class FewPositions(RandomLM):
+    """Logits that depend on all that the model sees, which is never more than its positions hold."""
+
+    def __init__(self, pieces, max_tokens):
+        super().__init__(ToyTokenizer(r" ?\w+", (*pieces, *"ab ")), max_tokens, memory=100, impossible=[START_ID])
+
+    def open(self, requests, atoms, states=None):
+        assert all(len(request.ids) <= self.max_tokens for request in requests)
+        return super().open(requests, atoms, states)
+
+    def following(self, ids):
+        """Return the bytes of each token that may come next, none for the end of the text, with its probability."""
+        weights = np.exp(self.logits(ids))
+        pieces = self.tokenizer.vocabulary.token_bytes
+        return [(pieces[token], token, p) for token, p in enumerate(weights / weights.sum()) if p]
+
+    def boundary(self, ids, at_start=False):
+        """Return the mass of what ends a word; at the start, that of what begins a text with a letter, or ends it."""
+        return sum(p for piece, _, p in self.following(ids) if not piece or piece.startswith(b" ") != at_start)
+
+    def mass(self, ids, rest):
+        """Return the mass of all token sequences after ids that write the rest of a word and end it."""
+        if not rest:
+            return self.boundary(ids)
+        fitting = [(piece, token, p) for piece, token, p in self.following(ids) if piece and rest.startswith(piece)]
+        return sum(p * self.mass([*ids, token], rest[len(piece) :]) for piece, token, p in fitting)
+
+    def truth(self, text):
+        """Return the surprisal of each word: both sides after what the model sees where the word begins."""
+        tokens = self.tokenizer.ids(text)
+        ends = [word.end for word in define("whitespace").segment(text)]
+        rows = [0, *(len(self.tokenizer.ids(text[:end])) for end in ends)]
+        seen = windows(len(tokens), np.array(rows[1:]), self.max_tokens - 1)
+        found = []
+        for row, begin, end in zip(rows[:-1], [0, *ends[:-1]], ends, strict=True):
+            low = next(window.low for window in seen if window.first <= row <= window.last)
+            context = [START_ID, *tokens[low:row]]
+            found.append(-np.log(self.mass(context, text[begin:end].encode()) / self.boundary(context, begin == 0)))
+        return np.array(found)
+
+
+SHORT_TEXTS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=6).map(" ".join)
+SHORT_PIECES = st.lists(st.sampled_from(["aa", "ba", "aab", " a", " b", " ab", " ba", "bb"]), max_size=6, unique=True)
+
+
+@settings(deadline=None, max_examples=100)
+@given(SHORT_PIECES, SHORT_TEXTS, st.integers(4, 14), st.sampled_from(TOLERANCES_BITS))
+def test_the_truth_is_inside_every_interval_of_a_short_context(pieces, text, max_tokens, tolerance):
+    scorer = wordprob.Scorer(FewPositions(pieces, max_tokens))
+    table = scorer.score(text, spellings="all", tolerance=tolerance, max_open=5000, unit="nats")
+    low, found, _ = columns(table)
+    truth = scorer.model.truth(text)
+    assert (low - 1e-12 <= truth).all()
+    assert (truth <= found + 1e-12).all()
+    notes = table.to_pandas()["note"]
+    is_narrow = np.isfinite(found) & (found - low <= tolerance * math.log(2) + 1e-12)
+    assert (is_narrow == (notes == "")).all()
+
+
+def test_spellings_that_do_not_fit_stay_in_the_interval_and_the_note_says_so():
+    """The text has 8 tokens; its last word can be written in every way at 16 positions, in few at 9."""
+    wide, narrow = (wordprob.Scorer(FewPositions([" ba", "aa"], n)) for n in (16, 9))
+    text = "aaaa a ba ba baaa"
+    assert len(wide.model.tokenizer.ids(text)) == 8
+    exact = wide.score(text, **EXHAUSTED).to_pandas().iloc[-1]
+    assert exact["surprisal_all"] == pytest.approx(exact["surprisal_all_low"], abs=1e-11)
+    assert exact["surprisal_all"] == pytest.approx(wide.model.truth(text)[-1], abs=1e-11)
+    cut = narrow.score(text, **EXHAUSTED).to_pandas().iloc[-1]
+    assert cut["surprisal_all_low"] < exact["surprisal_all"] - 1e-3
+    assert exact["surprisal_all"] < cut["surprisal_all"] - 1e-3
+    assert (
+        cut["note"]
+        == "all spellings: some do not fit into the model's context, so the interval is wider than the tolerance"
+    )
+
+
 # --- front ends -------------------------------------------------------------------------------------------------------
 
 SENTENCES = ["the marker's mark.", "he sa the era"]
@@ -441,17 +522,23 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
                 rows.append(word.first_row + place)
                 all_ids.append(ids)
     prefixes = Prefixes(np.array(searches), np.array(rows), all_ids, [WHOLE_WORD] * len(rows), np.zeros(len(rows)))
-    sequences = _Contexts(prepared, words).sequences(prefixes)
-    found = [sequences.ids_of(n) for n in range(len(sequences))]
-    n_shortened = 0
-    for search, batch_row, ids, seen in zip(searches, rows, all_ids, found, strict=True):
+    contexts = _Contexts(prepared)
+    fits = contexts.fits(prefixes)
+    sequences = contexts.sequences(prefixes)
+    n_behind = 0
+    for n, (search, batch_row, ids) in enumerate(zip(searches, rows, all_ids, strict=True)):
         text = words[search].text
-        row = batch_row - int(prepared.alignment.token_offsets[text]) - text
-        window, room = window_of(prepared, text, row), len(words[search].target) + BEYOND_WORD_TOKENS
-        before = prefix_ids(prepared, text, window, row, room=room)
-        assert seen.tolist() == [*before.tolist(), *ids]
-        n_shortened += len(before) < len(prefix_ids(prepared, text, window, row))
-    assert (n_shortened > 0) == (max_text_tokens is not None)
+        origin = int(prepared.alignment.token_offsets[text]) + text
+        row, start_row = batch_row - origin, int(prepared.search_plan.start_rows[search]) - origin
+        window = window_of(prepared, text, min(row, start_row))
+        before = prefix_ids(prepared, text, window, row)
+        n_most = math.inf if max_text_tokens is None else max_text_tokens + len(prepared.start_ids)
+        assert fits[n] == (len(before) + len(ids) <= n_most)
+        if fits[n]:
+            assert sequences.ids_of(n).tolist() == [*before.tolist(), *ids]
+            n_behind += row > window.last
+    assert fits.all() == (max_text_tokens != 9)
+    assert (n_behind > 0) == (max_text_tokens == 9 and heads is None)
 
 
 def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
@@ -467,7 +554,7 @@ def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
 def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):
     options = {"spellings": "all", "tolerance": 1e-6, "max_open": 200}
     at_once = leaky.score(SENTENCES, **options).to_pandas()
-    monkeypatch.setattr("wordprob.scoring.rounds.REQUESTS_AT_ONCE", 3)
+    monkeypatch.setattr("wordprob.covers.rounds.REQUESTS_AT_ONCE", 3)
     pd.testing.assert_frame_equal(leaky.score(SENTENCES, **options).to_pandas(), at_once, check_exact=True)
 
 

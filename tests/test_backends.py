@@ -17,6 +17,7 @@ from completions_server import serving
 from distributions import all_logits
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.exact import ExactLM
 from wordprob.models.leaky import LeakyLM
 from wordprob.models.protocol import PrefixStates, Request, scores_from_logits
@@ -34,7 +35,7 @@ class Backend:
         self.logits = logits
         self.tolerance = tolerance
         self.atoms = atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
-        self.has_statistics = not getattr(model, "lists_top_only", False)
+        self.has_statistics = capabilities_of(model).has_whole_distributions
 
 
 def log_of(distributions):

@@ -20,6 +20,8 @@ from conftest import shared
 from wordprob.cli import COMMANDS, cli, main
 from wordprob.cli.messages import to_flags
 from wordprob.cli.options import models_options, options_of, scoring_options
+from wordprob.core.words import define
+from wordprob.errors import OptionError
 from wordprob.options import ModelOptions, ScoringOptions
 
 EXACT = ["--model", "exact:bow"]
@@ -492,3 +494,25 @@ def test_a_tokeniser_that_is_loaded_otherwise_than_its_file_says(wordprob, tmp_p
     difference = "'She saw the mark.' is ĠShe, by tokenizer.json She"
     assert f"file        loaded otherwise than its file says: {difference}\n" in out
     assert json.loads(wordprob("tokenizer", str(folder), "--json")[1])["differs_from_file"] == difference
+
+
+def test_control_characters_in_messages_are_escaped():
+    assert to_flags("no file a\rb\x1b[2J\x85c\u2028d; see `text_column`") == (
+        r"no file a\rb\x1b[2J\x85c\u2028d; see --text-column"
+    )
+    assert to_flags("a list:\n\tone") == "a list:\n\tone"
+
+
+@pytest.mark.parametrize("pattern", ["((?R))?a", "(a(?1)?b)", "(?P<x>a(?&x)?)", "(?P<x>a(?P>x)?)"])
+def test_a_recursive_pattern_is_refused_in_one_line(pattern):
+    with pytest.raises(OptionError, match="calls itself or one of its groups") as failure:
+        define(f"regex:{pattern}")
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("pattern", [r"\(?R|\w+", r"[(?R)\w]+", r"(\w)\1|\w"])
+def test_a_pattern_that_only_looks_recursive_is_not_called_so(pattern):
+    try:
+        define(f"regex:{pattern}")
+    except OptionError as error:
+        assert "calls itself" not in str(error)  # noqa: PT017

@@ -261,7 +261,7 @@ def test_contrast_and_plot_of_a_wide_table(wordprob, folder, prefix, keep_metada
 def test_the_names_of_wide_columns_are_names_in_r(wordprob, folder, monkeypatch):
     Path("my-model (v2)").mkdir()
     from wordprob.errors import OptionError
-    from wordprob.scoring.stimulus_reading import stimuli_from_texts
+    from wordprob.stimuli.stimulus_reading import stimuli_from_texts
     from wordprob.tables.columns import column_suffix, final_names
 
     names = final_names(["word", "surprisal"], ["gpt2-small", "my-model (v2)"], "wide", "")

@@ -11,7 +11,7 @@ from wordprob import Scorer
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.core.characters import END
-from wordprob.core.cut_off_tokens import CutOffTokens
+from wordprob.covers.cut_off_tokens import CutOffTokens
 from wordprob.scoring import cut_off_characters
 from wordprob.scoring.cut_off_characters import CutOffReader
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from wordprob.errors import InputError
-from wordprob.scoring.stimulus_reading import read_stimuli
-from wordprob.scoring.table_scoring import score_table
+from wordprob.stimuli.stimulus_reading import read_stimuli
+from wordprob.stimuli.table_scoring import score_table
 
 SENTENCES = ["She saw the mark.", "The boy saw the marker.", "Nobody saw the old mark.", "The girl marked it."]
 

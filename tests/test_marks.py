@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import wordprob
 from wordprob import score_table
 from wordprob.errors import AlignmentError, InputError, OptionError
-from wordprob.scoring.stimulus_reading import stimuli_from_texts
+from wordprob.stimuli.stimulus_reading import stimuli_from_texts
 from wordprob.tables.marks import Span, different_parts, find_target, read_marks
 
 SCORER = wordprob.load("exact:bow")

@@ -6,13 +6,20 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import wordprob
 from random_lm import RandomLM
 from wordprob.cli import main
 from wordprob.core.context_limit import ContextLimit, parse_limit
+from wordprob.core.text import Document
+from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import FAMILIES, ExactLM
+from wordprob.models.toy_tokenizer import ToyTokenizer
+from wordprob.scoring.limited_context import LimitedTexts
+from wordprob.scoring.word_choice import choose_words
 
 TEXTS = ["She saw the mark. the marker's mark? She marked the saw", " the mark", "", "the mark saw She"]
 LIMITS = ["0words", "1word", "3words", 0, 1, 3]
@@ -48,6 +55,86 @@ def test_words_are_scored_after_their_truncated_context(scorer, words, limit):
         assert row.context_tokens == alone["context_tokens"][0]
 
 
+def longest_excerpts(tokenizer, definition, text, limit):
+    """Return where the longest excerpt for each word begins that has so many tokens before it: every start is tried."""
+    words = define(definition).segment(text)
+    begins = []
+    for n, word in enumerate(words):
+        for begin in sorted({0, *(each.start for each in words[: n + 1])}):
+            (tokens,) = tokenizer.encode([text[begin:]])
+            before, own = (len(text[begin:place].encode()) for place in (words[n - 1].end if n else 0, word.start))
+            # A token with a part of the word is one of its own, not one before it.
+            spans = zip(tokens.starts, tokens.ends, strict=True)
+            n_before = sum(start < before and end <= own for start, end in spans)
+            if begin == word.start or n_before <= limit:
+                begins.append(begin)
+                break
+    return begins
+
+
+def excerpts_of(tokenizer, definition, text, limit):
+    """Return where the excerpt for each word begins."""
+    documents = [Document(0, text)]
+    choice = choose_words(definition, "rule", documents)
+    texts = LimitedTexts(documents, documents, [0], choice)
+    begins = []
+    for chunk in texts.chunks(ContextLimit(limit, "tokens"), tokenizer, 10**6):
+        columns = (chunk.offset_origins, chunk.context_lengths, chunk.scored_ends)
+        for origin, start, end in zip(*columns, strict=True):
+            scored = [w for w in define(definition).segment(text) if start - origin <= w.start < end - origin]
+            begins += [-origin] * len(scored)
+    return begins
+
+
+LIMITED_TEXTS = [
+    "He left.\n\nShe ran",
+    "It was in 2024 that 1,234 blickets  ran.",
+    "  She saw\tthe otorhinolaryngologist's naïve (mis)spelling",
+    "...no?! Bulwarks",
+]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama2", "llama3_2", "qwen2_5", "smollm2", "gemma", "fiction-eow"])
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+def test_excerpts_are_the_longest_that_fit(tokenizer_of, name, definition):
+    tokenizer = tokenizer_of(name)
+    for text in LIMITED_TEXTS:
+        for limit in range(25):
+            expected = longest_excerpts(tokenizer, definition, text, limit)
+            assert excerpts_of(tokenizer, definition, text, limit) == expected, (text, limit)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.text("ab .\n", min_size=1, max_size=4), max_size=10, unique=True),
+    st.text("ab .\n", min_size=1, max_size=16),
+    st.sampled_from(["whitespace", "punctuation", "characters"]),
+    st.integers(0, 8),
+)
+def test_excerpts_of_random_tokenizers_are_the_longest_that_fit(pieces, text, definition, limit):
+    tokenizer = ToyTokenizer(r" ?[ab]+|[.]+|\s+", (*pieces, *"ab .\n"))
+    expected = longest_excerpts(tokenizer, definition, text, limit)
+    assert excerpts_of(tokenizer, definition, text, limit) == expected
+
+
+def test_tokens_that_are_read_for_limits_grow_with_the_text():
+    """A text that is twice as long is read twice as much."""
+
+    class Counted(ToyTokenizer):
+        n_read = 0
+
+        def encode(self, texts):
+            self.n_read += sum(map(len, texts))
+            return super().encode(texts)
+
+    read = []
+    for n in (200, 400):
+        tokenizer = Counted(r" ?\w+", ["a", " b", "ab"])
+        excerpts_of(tokenizer, "whitespace", "ab ba aab " * n, 5)
+        read.append(tokenizer.n_read)
+    assert read[1] < 2.1 * read[0]
+
+
 @pytest.mark.parametrize("limit", [0, 1, 2, 4])
 def test_tokens_are_counted_and_contexts_begin_with_a_word(scorer, limit):
     frame = scorer.score(JUDGED, max_context=limit, unit="nats").to_pandas()
@@ -58,9 +145,8 @@ def test_tokens_are_counted_and_contexts_begin_with_a_word(scorer, limit):
             scorer.score_continuations(JUDGED[begin : row.start], [row.word], unit="nats", separator="").to_pandas()
             for begin in begins
         ]
-        fits = [alone for alone in same if alone["context_tokens"][0] <= limit]
-        # As much context as fits, up to a word that is written with more tokens at the beginning than in the text.
-        assert any(row.surprisal == pytest.approx(alone["surprisal"][0], abs=1e-12) for alone in fits[:2]), n
+        longest = next(alone for alone in same if alone["context_tokens"][0] <= limit)
+        assert row.surprisal == pytest.approx(longest["surprisal"][0], abs=1e-12), n
 
 
 def test_a_limit_that_no_text_reaches_changes_nothing(scorer):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import wordprob
-from wordprob.core.next_tokens import NextTokens, ProbabilitiesByKind
 from wordprob.core.words import define
-from wordprob.scoring.context_reader import ContextReader
+from wordprob.covers.context_reader import ContextReader
+from wordprob.covers.next_tokens import NextTokens, ProbabilitiesByKind
+from wordprob.covers.next_word_beginnings import heaviest_chain
 from wordprob.scoring.next_word_batch import SearchRunner
-from wordprob.scoring.next_word_beginnings import heaviest_chain
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 import wordprob
 import wordprob.tables.metadata
 from wordprob.cli import cli
-from wordprob.core.next_tokens import NextTokens
 from wordprob.core.words import define
+from wordprob.covers.next_tokens import NextTokens
+from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import END_OF_TEXT
-from wordprob.scoring.next_word_search import NextWordSearch
 
 FAMILIES = ("bow", "bow-marked", "bow-joined", "eow", "eow-unmarked")
 CONTEXTS = ("", "She", "She saw the", "the mark", "She's")

@@ -16,7 +16,7 @@ import wordprob
 from wordprob.analysis.pairs import accuracy, wilson
 from wordprob.cli import main
 from wordprob.errors import InputError, OptionError
-from wordprob.scoring.pairs import read_pairs, score_pairs
+from wordprob.stimuli.pairs import read_pairs, score_pairs
 
 SCORER = wordprob.load("exact:bow")
 PAIRS = pd.DataFrame(

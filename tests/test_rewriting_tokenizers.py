@@ -83,6 +83,28 @@ def test_a_text_may_begin_with_every_piece_that_does_not_go_on_with_a_word():
     assert np.allclose(first_words["before"], -np.log(mass), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+def test_an_unknown_token_ends_the_word_before_it_and_begins_a_text(definition):
+    """As any WordPiece token without ``##`` does; checked by adding up every token that may follow."""
+    model = RandomLM(WordPiece())
+    vocabulary = model.tokenizer.vocabulary
+
+    def mass(prefix, may_follow):
+        logits = model.logits(prefix)
+        chosen = [i for i, token in enumerate(vocabulary.tokens) if may_follow(token)]
+        return np.logaddexp.reduce(logits[chosen]) - np.logaddexp.reduce(logits)
+
+    ids = [vocabulary.start, *model.tokenizer.ids("the mark it")]
+    begins_word = {"[UNK]", "[END]"} | {t for t in vocabulary.tokens if t[0] not in "#[" and t not in ".,"}
+    ends_word = begins_word | ({".", ","} if definition == "punctuation" else set())
+    begins_text = begins_word | {".", ","}
+    masses = [mass(ids[:1], begins_text.__contains__)]
+    masses += [mass(ids[: n + 1], ends_word.__contains__) for n in (1, 2, 3)]
+    frame = Scorer(model).score("the mark it", definition, unit="nats").to_pandas()
+    assert np.allclose(-frame["before"], masses[:-1], rtol=0, atol=1e-12)
+    assert np.allclose(-frame["after"], masses[1:], rtol=0, atol=1e-12)
+
+
 # --- texts that are read as others ------------------------------------------------------------------------------------
 
 

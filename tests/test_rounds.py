@@ -3,10 +3,10 @@
 import numpy as np
 
 from wordprob.core.atoms import Atoms
+from wordprob.covers import rounds
+from wordprob.covers.rounds import Question, ask_questions, ask_together
 from wordprob.models.protocol import Request, Scores, scores_from_logits
 from wordprob.models.request_arrays import RequestArrays
-from wordprob.scoring import rounds
-from wordprob.scoring.rounds import Question, ask_questions, ask_together
 
 ATOMS = Atoms(("one",), np.zeros(8, dtype=np.int64))
 

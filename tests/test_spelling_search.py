@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordprob.core.search_steps import Ending, StepKind, Steps, needed_lists
-from wordprob.core.spelling_search import MAX_OPENED_PER_ROUND, Prefixes, SearchedWord, SpellingSearch
+from wordprob.covers.search_steps import Ending, StepKind, Steps, needed_lists
+from wordprob.covers.spelling_search import MAX_OPENED_PER_ROUND, Prefixes, SearchedWord, SpellingSearch
 
 LOG_BOUNDS = st.lists(st.integers(-400, 200).map(lambda fifths: fifths / 5), max_size=40, unique=True)
 

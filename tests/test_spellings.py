@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from conftest import shared
-from wordprob.core import signatures as signatures_module
-from wordprob.core import spellings as spellings_module
 from wordprob.core import words
 from wordprob.core.alignment import align
 from wordprob.core.atoms import atoms_of
-from wordprob.core.branches import Branches
-from wordprob.core.joined_tokens import joined_tokens_of
-from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import Document, TextBatch
+from wordprob.covers import signatures as signatures_module
+from wordprob.covers import spellings as spellings_module
+from wordprob.covers.branches import Branches
+from wordprob.covers.joined_tokens import joined_tokens_of
+from wordprob.covers.spellings import SpellingFinder
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings, Chunk
 

@@ -18,7 +18,7 @@ import wordprob
 from wordprob import score_table
 from wordprob.errors import AlignmentError, EncodingError, InputError, OptionError, UnsupportedError
 from wordprob.options import ModelOptions, ScoringOptions
-from wordprob.scoring.stimulus_reading import read_stimuli, stimuli_from_texts
+from wordprob.stimuli.stimulus_reading import read_stimuli, stimuli_from_texts
 from wordprob.tables import formats
 from wordprob.tables.schema import COLUMNS
 

@@ -6,13 +6,18 @@ from functools import partial
 
 import numpy as np
 import pytest
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from conftest import MODELS, TOKENIZERS
 from wordprob.core import words
 from wordprob.core.atoms import TokenLabeller, atoms_of
+from wordprob.core.byte_alphabet import byte_alphabet
 from wordprob.core.characters import END, UNREACHABLE
 from wordprob.core.pattern_words import Regex
 from wordprob.core.vocabulary import build_vocabulary, byte_spans, convention_of
+from wordprob.errors import ModelError
+from wordprob.models.huggingface.tokenizer import HFTokenizer
 
 SAMPLE = (
     "She saw the mark. It's the marker's?  Two  spaces,\ttab,\nnewline, 12,345.67 (2024) – “quoted” ‘text’… "
@@ -222,6 +227,43 @@ def test_conventions(pieces, convention):
     assert convention_of(pieces) == convention
 
 
+def fast_tokenizer(model, pre_tokenizer, decoder):
+    """Return a fast tokenizer, as transformers would load it."""
+    backend = Tokenizer(model)
+    backend.pre_tokenizer, backend.decoder = pre_tokenizer, decoder
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=getattr(model, "unk_token", None))
+    return HFTokenizer(fast)
+
+
+@pytest.mark.parametrize("merges", [[], [("Ġ", "b"), ("a", "a"), ("Ġb", "aa")]])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_byte_level_tokenizer_with_few_merges_is_what_it_declares(merges, nested):
+    pieces = [*byte_alphabet(), *("".join(pair) for pair in merges)]
+    model = models.BPE({piece: i for i, piece in enumerate(pieces)}, merges)
+    steps = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    if nested:
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        steps = pre_tokenizers.Sequence([digits, steps[0]]), decoders.Sequence([steps[1]])
+    tokenizer = fast_tokenizer(model, *steps)
+    found, text = tokenizer.vocabulary, "a baaa – 中文\u00a0Ġ12"
+    assert (found.convention, found.family, found.lossy) == ("byte-level", "bow" if merges else "none", False)
+    assert b"".join(found.token_bytes[i] for i in tokenizer.encode([text])[0].ids) == text.encode()
+
+
+def test_a_wordpiece_tokenizer_with_one_piece_that_goes_on_is_what_it_declares():
+    pieces = ["[UNK]", *(f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"), "##er"]
+    model = models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
+    found = fast_tokenizer(model, pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()).vocabulary
+    assert (found.convention, found.pieces[-1]) == ("##", b"er")
+
+
+def test_a_metaspace_tokenizer_with_one_marked_piece_is_what_it_declares():
+    pieces = [*(f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"), "▁"]
+    model = models.Unigram([(piece, -1.0) for piece in pieces], unk_id=0)
+    found = fast_tokenizer(model, pre_tokenizers.Metaspace(), decoders.Metaspace()).vocabulary
+    assert (found.convention, found.pieces[-1]) == ("metaspace", b" ")
+
+
 def test_wordpiece_begins_words_without_a_mark():
     pieces = ["[UNK]", "she", "saw", "the", "mark", "##er", "##ed", ".", "(", "a", "b", "it"]
     table = {p: i for i, p in enumerate(pieces)}
@@ -236,3 +278,10 @@ def test_wordpiece_begins_words_without_a_mark():
     assert label["mark"] == label["("] == "space"
     assert label["##er"] == "letter"
     assert label["."] == "punctuation"
+
+
+def test_a_list_of_tokens_that_is_too_short_is_one_line():
+    pieces = ["<s>", "a", "b"]
+    with pytest.raises(ModelError, match=r"the id 7, but has the 3 tokens 0 to 2: .*incomplete") as failure:
+        build_vocabulary(pieces, lambda _text: [1, 7], added={}, control={0}, start=0, ends=[0])
+    assert "\n" not in str(failure.value)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from wordprob.errors import WordprobError
     from wordprob.scoring.loading import load
     from wordprob.scoring.model_report import model_report
-    from wordprob.scoring.pairs import score_pairs
     from wordprob.scoring.scorer import Scorer
-    from wordprob.scoring.table_scoring import score_table
+    from wordprob.stimuli.pairs import score_pairs
+    from wordprob.stimuli.table_scoring import score_table
     from wordprob.studies.check import check_sum
     from wordprob.tables.result import ScoredTable, WordTable
 
@@ -43,8 +43,8 @@ _LAZY_IMPORTS = {
     "check_sum": "wordprob.studies.check",
     "load": "wordprob.scoring.loading",
     "model_report": "wordprob.scoring.model_report",
-    "score_pairs": "wordprob.scoring.pairs",
-    "score_table": "wordprob.scoring.table_scoring",
+    "score_pairs": "wordprob.stimuli.pairs",
+    "score_table": "wordprob.stimuli.table_scoring",
 }
 
 

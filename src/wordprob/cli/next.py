@@ -17,8 +17,8 @@ from wordprob.tables.formats import FORMATS
 from wordprob.tables.metadata import parquet_entry, table_metadata, write_sidecar
 
 if TYPE_CHECKING:
-    from wordprob.scoring.next_word_table import Contexts
     from wordprob.scoring.next_words import NextWords
+    from wordprob.stimuli.next_word_table import Contexts
     from wordprob.tables.formats import ExtendedSheet
 
 READING = ("input_format", "encoding", "sheet")
@@ -122,7 +122,7 @@ def _contexts(
     table: Path | None, given: tuple[str, ...], context_column: str | None, prefix: str, reading: dict[str, Any]
 ) -> Contexts:
     """Return the contexts, from the table or as they were given."""
-    from wordprob.scoring.next_word_table import Contexts, read_contexts
+    from wordprob.stimuli.next_word_table import Contexts, read_contexts
 
     if (table is None) == (not given):
         raise click.UsageError('give either TABLE or --context: wordprob next --context "She saw the"')

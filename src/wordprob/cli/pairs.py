@@ -71,7 +71,7 @@ def pairs(
     """
     from wordprob.analysis import pairs as analysis
     from wordprob.scoring.model_choice import check_models
-    from wordprob.scoring.pairs import read_pairs
+    from wordprob.stimuli.pairs import read_pairs
 
     read = read_pairs(
         read_source(table)[0],

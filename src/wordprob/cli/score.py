@@ -25,7 +25,7 @@ from wordprob.tables.formats import FORMATS, format_of
 from wordprob.tables.schema import further_estimates
 
 if TYPE_CHECKING:
-    from wordprob.scoring.stimuli import Stimuli
+    from wordprob.stimuli.stimuli import Stimuli
     from wordprob.tables.result import ScoredTable
 
 INPUT_FORMATS = ("text", *FORMATS)
@@ -218,7 +218,7 @@ def _read_texts(
     encoding: str | None,
     options: dict[str, Any],
 ) -> Stimuli:
-    from wordprob.scoring.stimulus_reading import stimuli_from_texts
+    from wordprob.stimuli.stimulus_reading import stimuli_from_texts
 
     if file is None:
         given = list(texts)
@@ -245,7 +245,7 @@ def _read_paragraphs(file: Path, encoding: str | None) -> list[str]:
 
 
 def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:
-    from wordprob.scoring.stimulus_reading import read_stimuli
+    from wordprob.stimuli.stimulus_reading import read_stimuli
 
     if is_word_list(words):
         raise OptionError("--words list:FILE is for plain texts; a table gives its words with --word-column.")

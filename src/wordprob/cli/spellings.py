@@ -121,4 +121,6 @@ def _why_too_wide(found: WordSpellings, tolerance: float, max_open: int) -> str:
     wider = f"The interval is wider than --tolerance {tolerance:g} (bits)"
     if found.opened >= max_open:
         return f"{wider}: --max-open stopped the search after {counted(max_open, 'beginning')}."
+    if found.has_too_long:
+        return f"{wider}: some spellings do not fit into the model's context. A shorter context leaves room for them."
     return f"{wider}: what may follow the word leaves open whether it has ended."

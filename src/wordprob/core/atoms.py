@@ -46,6 +46,9 @@ Whatever it becomes, the error is no more than half of its mass.
 RARE_ERROR_SHARE = 1 / 4
 """How much of its mass is reckoned as error where one of the two is rare, and the other is taken for granted."""
 
+UNKNOWN_LETTER = "x"
+"""What the unknown token stands for: one letter, nobody knows which."""
+
 CACHED_PARTITIONS = 32
 """Partitions kept, whatever the vocabulary and definition: one takes about a megabyte, and seconds to make."""
 
@@ -169,7 +172,7 @@ def _partition(vocabulary: Vocabulary, definition: WordDefinition, vocab_size: i
         if piece:
             labels[token] = labeller.label(piece, after_space=bool(vocabulary.spaced[token]))
         elif token == vocabulary.unknown:
-            labels[token] = definition.label("x")
+            labels[token] = labeller.label(UNKNOWN_LETTER.encode(), after_space=bool(vocabulary.spaced[token]))
     for token in vocabulary.ends:
         labels[token] = END
     names = sorted(set(labels[:vocab_size]) | {END, UNREACHABLE})

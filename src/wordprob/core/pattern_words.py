@@ -38,6 +38,10 @@ TRIAL_TEXTS = 200
 TRIAL_CHARACTERS = 10
 MAX_EXTENSIONS = 48
 
+NOT_SYNTAX = regex.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", regex.DOTALL)
+CALL = regex.compile(r"\(\?(?:R|\d+|&|P>)")
+"""Escaped characters and sets, in which brackets are ordinary; where a pattern calls itself or one of its groups."""
+
 
 class Regex:
     """Words are the matches of a pattern; what lies between them separates.
@@ -168,6 +172,12 @@ class Regex:
 
 
 def _compile(pattern: str) -> regex.Pattern[str]:
+    call = CALL.search(NOT_SYNTAX.sub("", pattern))
+    if call:
+        raise OptionError(
+            f"the pattern '{pattern}' calls itself or one of its groups, '{call[0]}', which can take any amount of "
+            "memory; write it without recursion, for example 'regex:a+'."
+        )
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:

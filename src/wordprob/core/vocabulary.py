@@ -1,8 +1,8 @@
 """Every token as bytes, and where the tokens of a text stand.
 
-Tokenizers write their pieces in a handful of conventions. Which one is used is read off the pieces themselves, then
-checked on real text: the bytes of a text's tokens must be the text's bytes. What a tokenizer does with first words,
-with punctuation and with white space is found by asking it.
+Tokenizers write their pieces in a handful of conventions. Which one is used is what the tokenizer declares, or else
+what its pieces look like; it is then checked on real text: the bytes of a text's tokens must be the text's bytes. What
+a tokenizer does with first words, with punctuation and with white space is found by asking it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets, slices_of
 from wordprob.core.byte_alphabet import byte_alphabet
+from wordprob.errors import ModelError
 
 METASPACE = "▁"
 PROBES = ("mark", "She saw the mark.", "a b", "It is a test (of sorts), isn't it?", "wall wall, wall")
@@ -221,7 +222,9 @@ def piece_bytes(piece: str, convention: str) -> bytes:
     (b' caf', b' caf', b'\xc3')
     """
     if convention.startswith("byte-level"):
-        return bytes(byte_alphabet()[character] for character in piece.removesuffix("</w>"))
+        alphabet, content = byte_alphabet(), piece.removesuffix("</w>")
+        is_written_in_it = all(character in alphabet for character in content)
+        return bytes(map(alphabet.__getitem__, content)) if is_written_in_it else content.encode()
     if convention == "metaspace":
         is_byte = len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
         return bytes([int(piece[3:5], 16)]) if is_byte else piece.replace(METASPACE, " ").encode()
@@ -259,6 +262,7 @@ def build_vocabulary(
     ends: Sequence[int],
     unknown: int | None = None,
     opening: Sequence[int] = (),
+    convention: str | None = None,
 ) -> Vocabulary:
     """Put a tokenizer's pieces and its own answers together.
 
@@ -275,10 +279,18 @@ def build_vocabulary(
     start, ends, unknown, opening
         The document-start id, the ids that end a document, the id for what cannot be written, and further ids before
         every text.
+    convention
+        How the tokenizer declares that it writes pieces; by default what most of them look like.
     """
+    for i in (i for text in PROBES for i in encode(text)):
+        if not 0 <= i < len(pieces):
+            raise ModelError(
+                f"the tokeniser writes the id {i}, but has the {len(pieces)} tokens 0 to {len(pieces) - 1}: "
+                "its list of tokens is incomplete. Is the file damaged? Fetch or convert the model again."
+            )
     without_text = {*control, *ends, unknown}
-    ordinary = {piece for i, piece in enumerate(pieces) if i not in added and i not in without_text}
-    convention = convention_of(ordinary)
+    if convention is None:
+        convention = convention_of({p for i, p in enumerate(pieces) if i not in added and i not in without_text})
     as_bytes: list[bytes | None] = []
     for i, piece in enumerate(pieces):
         if i in without_text:

@@ -32,20 +32,26 @@ class Capabilities:
         Whether it gives the probability of every token; a server lists only the most probable ones.
     opens_prefixes
         Whether it has the method ``open``.
+    has_source
+        Whether a source is set already, for all texts.
+    keeps_states
+        Whether keeping the states of texts costs next to nothing, so that what goes beyond them starts from there.
+    may_change
+        Whether its weights, or what it is conditioned on, may change from one call to the next.
     """
 
     predicts_next_token: bool = True
     needs_source: bool = False
     has_whole_distributions: bool = True
     opens_prefixes: bool = True
+    has_source: bool = False
+    keeps_states: bool = False
+    may_change: bool = False
 
 
 def capabilities_of(model: Any) -> Capabilities:
-    """Return what an open model can do: what its ``capabilities`` say, if it has them, or what can be seen of it."""
+    """Return what an open model can do: what its ``capabilities`` say, if it has them; else it has the defaults."""
     declared = getattr(model, "capabilities", None)
     if isinstance(declared, Capabilities):
         return declared
-    return Capabilities(
-        has_whole_distributions=not getattr(model, "lists_top_only", False),
-        opens_prefixes=callable(getattr(model, "open", None)),
-    )
+    return Capabilities(opens_prefixes=callable(getattr(model, "open", None)))

@@ -115,7 +115,7 @@ class Scores:
     statistics
         By name, one number for each of ``Request.statistics_rows``.
     unlisted
-        What the masses leave open, of a model with ``lists_top_only``: then they are estimates.
+        What the masses leave open, of a model without whole distributions: then they are estimates.
     """
 
     target: Floats
@@ -156,7 +156,9 @@ class Tokenizer(Protocol):
 class LanguageModel(Protocol):
     """Anything that computes the probability of the next token.
 
-    A model that only lists its most probable tokens has a true ``lists_top_only``, and scores with ``unlisted``.
+    A model that can do more or less than a causal model in memory says so in an attribute ``capabilities``
+    (:class:`wordprob.models.capabilities.Capabilities`). One that only lists its most probable tokens returns scores
+    with ``unlisted``.
     """
 
     tokenizer: Tokenizer

@@ -1,33 +1,30 @@
 """Every spelling of a word counted, in rounds: the heaviest prefixes of all words are opened together.
 
-The theory is in :mod:`wordprob.core.spelling_search`, the beginning of each search in
-:mod:`wordprob.scoring.search_plan`. The readable twin is in the tests: a sum over all token sequences.
+The theory is in :mod:`wordprob.covers.spelling_search`, the beginning of each search in
+:mod:`wordprob.covers.search_plan`. The readable twin is in the tests: a sum over all token sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Bools, Floats, Ints, cumulative_offsets, segment_sums
 from wordprob.core.atoms import Atoms
-from wordprob.core.search_steps import WHOLE_WORD, needed_lists
-from wordprob.core.spelling_search import Prefixes, SearchedWord, SpellingSearch
+from wordprob.covers.rounds import Step, ask_together
+from wordprob.covers.search_plan import SearchPlan
+from wordprob.covers.search_steps import WHOLE_WORD, needed_lists
+from wordprob.covers.spelling_search import Prefixes, SpellingSearch
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates
 from wordprob.models.request_arrays import RequestArrays
 from wordprob.scoring.certain_masses import certain_boundaries
 from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.cut_off_characters import LONGEST_CHARACTER_BYTES
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import prefix_ids
-from wordprob.scoring.rounds import Step, ask_together
-from wordprob.scoring.search_plan import SearchPlan
-
-BEYOND_WORD_TOKENS = 4
-"""Tokens after the end of a word for which there must be room in the model's context: bytes of one character."""
 
 SMALLEST_LOG_SCALE = -600.0
 """Below it, masses would overflow that are not scaled by less."""
@@ -45,12 +42,15 @@ class SpellingSums:
         ``[W]``: how many prefixes were opened.
     within
         ``[W]``: whether the interval is as narrow as it was asked for.
+    too_long
+        ``[W]``: whether prefixes were left unopened because they do not fit into the model's context.
     """
 
     log_low: Floats
     log_high: Floats
     opened: Floats
     within: Floats
+    too_long: Floats
 
 
 class AllSpellings:
@@ -80,13 +80,19 @@ class AllSpellings:
         keep_spellings: bool = False,
     ) -> SpellingSearch:
         """Search for every spelling of the words of a batch, once its other scores are complete."""
-        search = _begin(prepared, collected, keep_spellings)
-        ask_together([self._rounds(search, _Contexts(prepared, search.words))], self._model, self._atoms, states)
+        contexts = _Contexts(prepared)
+        search = _begin(prepared, collected, contexts, keep_spellings)
+        ask_together([self._rounds(search, contexts)], self._model, self._atoms, states)
         return search
 
     def _rounds(self, search: SpellingSearch, contexts: _Contexts) -> Step:
         """Ask the model about prefixes, and go on from them, until all intervals are narrow enough."""
-        while len(prefixes := search.choose(self.tolerance_nats, self._max_open)):
+        while len(chosen := search.choose(self.tolerance_nats, self._max_open)):
+            fits = contexts.fits(chosen)
+            search.leave_unopened(chosen.at(np.flatnonzero(~fits)))
+            prefixes = chosen.at(np.flatnonzero(fits))
+            if not len(prefixes):
+                continue
             answers = yield _requests(contexts, prefixes)
             is_whole = np.array([steps is WHOLE_WORD for steps in prefixes.steps])
             inside, whole = np.flatnonzero(~is_whole), np.flatnonzero(is_whole)
@@ -97,27 +103,38 @@ class AllSpellings:
 # --- what the pass along the texts says -------------------------------------------------------------------------------
 
 
-def _begin(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: bool) -> SpellingSearch:
-    """Set out from the prefixes alive where words begin, and go along the observed path as far as it leads."""
+def _begin(
+    prepared: PreparedBatch, collected: CollectedScores, contexts: _Contexts, keep_spellings: bool
+) -> SpellingSearch:
+    """Set out from the prefixes alive where words begin, and go along the observed path as far as it leads.
+
+    A path is followed up to the end of the window that it begins in: what comes then was asked after another context.
+    """
     plan = prepared.search_plan or SearchPlan()
     scales = _log_scales(prepared, collected, plan)
-    search = SpellingSearch(plan.words, scales, keep_spellings, _log_own_masses(prepared, collected, plan))
+    search = SpellingSearch(plan.words, scales, keep_spellings, _log_own_masses(prepared, collected, plan, contexts))
     if not plan.words:
         return search
 
     # A prefix on the observed path has the masses of the observed tokens since the path began. One that leaves the text
     # before the word begins is relative to the observed tokens up to there.
     goes_on = plan.observed_masses >= 0
-    observed_masses = plan.observed_masses[goes_on]
     observed = np.zeros(len(plan.steps))
-    observed[goes_on] = collected.step_masses[observed_masses]
+    observed[goes_on] = collected.step_masses[plan.observed_masses[goes_on]]
     on_path = segment_sums(observed, plan.path_firsts, np.arange(len(plan.steps)))
     known = Prefixes(plan.searches, plan.known_rows, [()] * len(plan.steps), plan.steps, on_path)
+    begins = plan.known_rows[plan.path_firsts]
+    leads_on = goes_on & contexts.are_same(begins, plan.known_rows + 1)
     log_masses = collected.step_masses.copy()
-    log_masses[observed_masses] = -np.inf  # these lead to prefixes that are known too, and do not wait
-    search.open_inside(_relative(prepared, collected, plan, known), log_masses)
+    log_masses[plan.observed_masses[leads_on]] = -np.inf  # these lead to prefixes that are known too, and do not wait
+    seen = contexts.are_same(begins, plan.known_rows)
+    n_steps = [len(steps.kinds) for steps in plan.steps]
+    seen_known = _relative(prepared, collected, plan, known.at(np.flatnonzero(seen)))
+    search.open_inside(seen_known, log_masses[np.repeat(seen, n_steps)])
 
-    searches, rows, firsts, stops = plan.whole
+    begins = plan.whole.row - (plan.whole.stop - plan.whole.first)
+    is_seen = contexts.are_same(begins, plan.whole.row)
+    searches, rows, firsts, stops = (column[is_seen] for column in plan.whole)
     n_whole = len(searches)
     log_probs = segment_sums(observed, firsts, stops)
     whole = Prefixes(searches, rows, [()] * n_whole, [WHOLE_WORD] * n_whole, log_probs)
@@ -150,11 +167,20 @@ def _log_scales(prepared: PreparedBatch, collected: CollectedScores, plan: Searc
     return np.where(scales > SMALLEST_LOG_SCALE, scales, scales / 2)
 
 
-def _log_own_masses(prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan) -> Floats | None:
-    """Return the logarithm of what the tokenizer's own spellings of each word have for certain, if that is known."""
+def _log_own_masses(
+    prepared: PreparedBatch, collected: CollectedScores, plan: SearchPlan, contexts: _Contexts
+) -> Floats | None:
+    """Return the logarithm of what the tokenizer's own spellings of each word have for certain, if that is known.
+
+    Nothing is certain where some of them may have been asked about after another context than that of the word.
+    """
     if collected.unread is None:
         return None
-    return _with_observed(prepared, collected, plan, certain_boundaries(prepared, collected, collected.unread))
+    log_own = _with_observed(prepared, collected, plan, certain_boundaries(prepared, collected, collected.unread))
+    stop_rows = prepared.alignment.boundary_rows[prepared.alignment.boundary_after[plan.word_numbers]]
+    room = LONGEST_CHARACTER_BYTES + max((len(tail.ids) for tail in prepared.branches.tails.values()), default=0)
+    is_same = contexts.are_same(plan.start_rows, stop_rows) & contexts.have_room(stop_rows, room)
+    return np.where(is_same, log_own, -np.inf)
 
 
 def _with_observed(
@@ -194,44 +220,68 @@ def _requests(contexts: _Contexts, prefixes: Prefixes) -> RequestArrays:
 
 
 class _Contexts:
-    """What the model sees up to the end of prefixes.
+    """What the model sees up to the end of prefixes: all after the context that it sees where their words begin.
 
     Parameters
     ----------
-    prepared, words
+    prepared
         The texts, and the words in them that are searched for.
     """
 
-    def __init__(self, prepared: PreparedBatch, words: Sequence[SearchedWord]) -> None:
+    def __init__(self, prepared: PreparedBatch) -> None:
         self._prepared = prepared
-        self._rooms = np.array([len(word.target) + BEYOND_WORD_TOKENS for word in words], dtype=np.int64)
+        self._start_rows = (prepared.search_plan or SearchPlan()).start_rows
+        most = prepared.settings.max_text_tokens
+        self._most = np.iinfo(np.int64).max if most is None else most
         windows = [(text, window) for text, own in enumerate(prepared.windows) for window in own]
-        self._seen = [prefix_ids(prepared, text, window, window.last) for text, window in windows]
+        # A word may go on behind the window that it begins in, as long as it fits into the model's context.
+        stops = [window.last if most is None else window.low + most for _, window in windows]
+        self._seen = [prefix_ids(prepared, *own, stop) for own, stop in zip(windows, stops, strict=True)]
         # Of each window: its text, the row of the batch at which that begins, and the window's first token and row.
         self._texts = np.array([text for text, _ in windows], dtype=np.int64)
         self._text_rows = prepared.alignment.token_offsets[self._texts] + self._texts
         self._lows = np.array([window.low for _, window in windows], dtype=np.int64)
         self._first_rows = self._text_rows + np.array([window.first for _, window in windows], dtype=np.int64)
 
+    def are_same(self, rows: Ints, others: Ints) -> Bools:
+        """Return True where one window answers for both of two rows of a text."""
+        same: Bools = self._windows(rows) == self._windows(others)
+        return same
+
+    def have_room(self, rows: Ints, room: int) -> Bools:
+        """Return True where so many tokens more than those before a row fit into the model's context."""
+        fits: Bools = self._n_tokens(rows, self._windows(rows)) <= self._most - room
+        return fits
+
+    def fits(self, prefixes: Prefixes) -> Bools:
+        """Return True for prefixes that fit into the model's context, after all that it sees before their words."""
+        n_own = np.array([len(ids) for ids in prefixes.ids], dtype=np.int64)
+        fits: Bools = self._n_tokens(prefixes.row, self._windows_before(prefixes)) <= self._most - n_own
+        return fits
+
     def sequences(self, prefixes: Prefixes) -> IdSequences:
-        """Return what the model sees up to the end of prefixes: what it sees of the observed text, and the prefix."""
-        prepared = self._prepared
-        windows = np.searchsorted(self._first_rows, prefixes.row, side="right") - 1
-        rows = prefixes.row - self._text_rows[windows]
-        n_start = len(prepared.start_ids)
-        tokens = prepared.head_lengths[self._texts[windows]] + rows - self._lows[windows]
-        head_lengths = n_start + tokens
-        own = prefixes.ids
-        if prepared.settings.max_text_tokens is not None:  # there must be room for the rest of the word
-            dropped = np.clip(tokens + self._rooms[prefixes.search] - prepared.settings.max_text_tokens, 0, tokens)
-            own = list(own)
-            for n in np.flatnonzero(dropped).tolist():
-                seen = self._seen[windows[n]][: head_lengths[n]].tolist()
-                own[n] = (*seen[:n_start], *seen[n_start + int(dropped[n]) :], *own[n])
-            head_lengths = np.where(dropped, 0, head_lengths)
-        own_offsets = cumulative_offsets(map(len, own))
-        own_ids = np.fromiter(chain.from_iterable(own), dtype=np.int64, count=int(own_offsets[-1]))
+        """Return what the model sees up to the end of prefixes that fit: what it sees of the text, and the prefix."""
+        windows = self._windows_before(prefixes)
+        head_lengths = len(self._prepared.start_ids) + self._n_tokens(prefixes.row, windows)
+        own_offsets = cumulative_offsets(map(len, prefixes.ids))
+        own_ids = np.fromiter(chain.from_iterable(prefixes.ids), dtype=np.int64, count=int(own_offsets[-1]))
         return IdSequences(self._seen, windows, head_lengths, own_ids, own_offsets)
+
+    def _windows_before(self, prefixes: Prefixes) -> Ints:
+        """Return the window that prefixes set out in: where they leave the text, or their words begin before that."""
+        return self._windows(np.minimum(prefixes.row, self._start_rows[prefixes.search]))
+
+    def _windows(self, rows: Ints) -> Ints:
+        """Return the windows that answer for rows of the batch."""
+        windows: Ints = np.searchsorted(self._first_rows, rows, side="right") - 1
+        return windows
+
+    def _n_tokens(self, rows: Ints, windows: Ints) -> Ints:
+        """Return how many tokens come before rows in windows, of the texts and of what comes before them."""
+        n_tokens: Ints = (
+            self._prepared.head_lengths[self._texts[windows]] + rows - self._text_rows[windows] - self._lows[windows]
+        )
+        return n_tokens
 
 
 def sum_all_spellings(
@@ -245,7 +295,7 @@ def sum_all_spellings(
     settings = prepared.settings.search
     if settings is None:
         return None
-    sums = SpellingSums(*(np.full(prepared.alignment.n_words, np.nan) for _ in range(4)))
+    sums = SpellingSums(*(np.full(prepared.alignment.n_words, np.nan) for _ in range(5)))
     spellings = AllSpellings(model, atoms, settings.tolerance_nats, settings.max_open)
     search = spellings.search(prepared, collected, states)
     words = [searched.word for searched in search.words]
@@ -253,4 +303,5 @@ def sum_all_spellings(
     sums.log_high[words] = search.log_high
     sums.opened[words] = search.opened
     sums.within[words] = search.is_within(settings.tolerance_nats)
+    sums.too_long[words] = search.too_long > 0.0
     return sums

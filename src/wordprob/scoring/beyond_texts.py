@@ -8,15 +8,15 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import EITHER_SHARE, Atoms
-from wordprob.core.branches import BranchTail
 from wordprob.core.characters import Label
-from wordprob.core.cut_off_tokens import CutOffTokens
+from wordprob.covers.branches import BranchTail
+from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
 from wordprob.scoring.cut_off_characters import CutOffReader
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import TailScores, ids_before, window_lows
-from wordprob.scoring.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
 
 TAILS_AT_ONCE = 2048
 """Spellings that are followed beyond the text together."""

@@ -11,9 +11,10 @@ import numpy as np
 from wordprob.core.arrays import Floats
 from wordprob.core.atoms import RARE_ERROR_SHARE
 from wordprob.core.equation import effective_boundaries
+from wordprob.covers.cut_off_tokens import LARGEST_ERROR
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.collect import CollectedScores, UnreadMasses
-from wordprob.scoring.cut_off_characters import LARGEST_ERROR, allowed_errors
+from wordprob.scoring.cut_off_characters import allowed_errors
 from wordprob.scoring.prepared_batch import PreparedBatch
 
 LARGEST_OVERCOUNT = LARGEST_ERROR / RARE_ERROR_SHARE

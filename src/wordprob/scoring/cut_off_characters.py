@@ -17,16 +17,13 @@ import numpy as np
 from wordprob.core.arrays import Floats, Ints
 from wordprob.core.atoms import EITHER_SHARE, Atoms
 from wordprob.core.characters import Label, character_bytes
-from wordprob.core.cut_off_tokens import Completions, CutOffTokens
 from wordprob.core.equation import effective_boundaries
+from wordprob.covers.cut_off_tokens import LARGEST_ERROR, Completions, CutOffTokens
+from wordprob.covers.rounds import Question, QuestionStep, Reply
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import TailScores, prefix_ids, window_of
-from wordprob.scoring.rounds import Question, QuestionStep, Reply
-
-LARGEST_ERROR = 1e-4
-"""By how much of itself B may be off at a boundary, because of characters that are not read on; so log B, in nats."""
 
 SMALLEST_SURE_SHARE = 0.01
 """The error is measured by what surely ends the word, or by this share of B if that is more."""

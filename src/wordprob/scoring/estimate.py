@@ -22,8 +22,10 @@ MAX_SILENT_UNDECIDED_SHARE = 0.01
 NO_END = "no end-of-text token"
 INSIDE_TOKEN = "begins inside a token: no entropy or rank of the next token there"
 TOO_WIDE = "all spellings: the interval is wider than the tolerance after {opened} prefixes"
+TOO_LONG = "all spellings: some do not fit into the model's context, so the interval is wider than the tolerance"
 SERVER_TOO_WIDE = "what the server lists leaves an interval of {width:.2g} bits, wider than the tolerance"
 PROBABILITY_ZERO = "probability zero"
+SERVER_SILENT = "the server does not tell the probability of a token that ends inside a character"
 CONTEXT_PROBABILITY_ZERO = "what comes before it has probability zero"
 
 
@@ -109,7 +111,8 @@ def _bounds(prepared: PreparedBatch, terms: WordTerms, bounds: MassBounds) -> di
 def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:
     """Say where the interval is wider than it was asked for."""
     for word in np.flatnonzero(sums.within == 0.0).tolist():
-        prepared.add_note(word, TOO_WIDE.format(opened=int(sums.opened[word])))
+        reason = TOO_LONG if sums.too_long[word] else TOO_WIDE.format(opened=int(sums.opened[word]))
+        prepared.add_note(word, reason)
 
 
 def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> TextTotals:
@@ -133,6 +136,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
         token_log_prob = np.where(prepared.is_scored_to_end, words_part + end_part - log_opening, words_log_prob)
     asked_for = _sums_by_text(prepared, corrected, prepared.is_scored)
     with_value = _sums_by_text(prepared, np.isfinite(corrected), prepared.is_scored).astype(np.int64)
+    no_value = _sums_by_text(prepared, ~np.isnan(corrected), prepared.is_scored) == 0  # probability zero is a value
     is_partial = _is_partial(prepared)
     words_log_prob = np.where(is_partial, -asked_for, words_log_prob)
     return TextTotals(
@@ -141,7 +145,7 @@ def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected:
         surprisal=_sums_by_text(prepared, corrected, prepared.is_scored | prepared.between),
         tokens=np.where(prepared.is_scored_to_end, alignment.token_offsets[1:], stop_token) - first_token,
         token_log_prob=token_log_prob,
-        words_log_prob=np.where((with_value == 0) & ~np.isneginf(words_log_prob), np.nan, words_log_prob),
+        words_log_prob=np.where(no_value, np.nan, words_log_prob),
         end=end,
         is_partial=is_partial,
     )
@@ -188,13 +192,24 @@ def _notes(prepared: PreparedBatch, collected: CollectedScores, corrected: Float
     if not prepared.settings.start_ids:
         for word in np.flatnonzero(alignment.index_in_text == 0).tolist():
             prepared.add_note(word, NO_START)
+    silent = _has_unknown_token(prepared, collected)
     scored = prepared.is_scored
     for word in np.flatnonzero(np.isposinf(corrected) & scored).tolist():
         prepared.add_note(word, PROBABILITY_ZERO)
     for word in np.flatnonzero(np.isnan(corrected) & scored).tolist():
         if word not in prepared.notes:
-            prepared.add_note(word, CONTEXT_PROBABILITY_ZERO)
+            prepared.add_note(word, SERVER_SILENT if silent[word] else CONTEXT_PROBABILITY_ZERO)
     return {word: "; ".join(dict.fromkeys(reasons)) for word, reasons in prepared.notes.items() if scored[word]}
+
+
+def _has_unknown_token(prepared: PreparedBatch, collected: CollectedScores) -> Bools:
+    """Return True for words of texts in which a server tells nothing of a token."""
+    alignment = prepared.alignment
+    if collected.bounds is None:
+        return np.zeros(alignment.n_words, dtype=bool)
+    of_text = segment_sums(collected.token_log_probs, alignment.token_offsets[:-1], alignment.token_offsets[1:])
+    unknown: Bools = np.isnan(of_text)[alignment.text_of_word]
+    return unknown
 
 
 def _note_on_texts(settings: BatchSettings) -> str:

@@ -34,6 +34,9 @@ from wordprob.tables.batch_scores import BatchScores, TextTotals
 LOOKAHEAD_CHARACTERS = 64
 """Characters after the last word of an excerpt, at most."""
 
+MAX_TRIED_IN_VAIN = 16
+"""Places where an excerpt might begin earlier that are tried one after the other, none of which fits."""
+
 
 class Excerpt(NamedTuple):
     """A part of a text, from the first word of the context to a little after the last word that is scored.
@@ -211,28 +214,28 @@ def _excerpts(
 ) -> list[list[Excerpt]]:
     """Return the excerpts of each text: one for the words with their whole context, and one for each other word."""
     if limit.unit == WORDS:
-        first_words = [np.maximum(np.arange(len(words_of_text)) - limit.count, 0) for words_of_text in words]
+        begins = [
+            [words_of_text[n - limit.count].start if n > limit.count else 0 for n in range(len(words_of_text))]
+            for words_of_text in words
+        ]
     else:
-        first_words = _first_words_within(documents, words, first_scored, limit.count, tokenizer)
+        begins = _begins_within(documents, words, first_scored, limit.count, tokenizer)
     return [
-        _excerpts_of_text(document.text, words_of_text, first, first_words_of_text.tolist())
-        for document, words_of_text, first, first_words_of_text in zip(
-            documents, words, first_scored, first_words, strict=True
-        )
+        _excerpts_of_text(document.text, words_of_text, first, begins_of_text)
+        for document, words_of_text, first, begins_of_text in zip(documents, words, first_scored, begins, strict=True)
     ]
 
 
-def _excerpts_of_text(text: str, words: Sequence[Word], first_scored: int, first_words: Sequence[int]) -> list[Excerpt]:
-    """Return the excerpts of a text; ``first_words`` has, for each word, the first one of its context."""
+def _excerpts_of_text(text: str, words: Sequence[Word], first_scored: int, begins: Sequence[int]) -> list[Excerpt]:
+    """Return the excerpts of a text; ``begins`` has, for each word, where its context begins."""
     whole = first_scored
-    while whole < len(words) and not first_words[whole]:
+    while whole < len(words) and not begins[whole]:
         whole += 1
     excerpts = []
     if whole > first_scored or whole == len(words):
         excerpts.append(Excerpt(0, _stop(text, words, whole), words, first_scored, whole))
     for word in range(whole, len(words)):
-        start = words[first_words[word]].start
-        excerpts.append(Excerpt(start, _stop(text, words, word + 1), words, word, word + 1))
+        excerpts.append(Excerpt(begins[word], _stop(text, words, word + 1), words, word, word + 1))
     return excerpts
 
 
@@ -250,52 +253,117 @@ def _stop(text: str, words: Sequence[Word], stop_scored: int) -> int:
     return stop
 
 
-def _first_words_within(
+def _begins_within(
     documents: Sequence[Document],
     words: Sequence[Sequence[Word]],
     first_scored: Sequence[int],
     max_tokens: int,
     tokenizer: Tokenizer,
-) -> list[Ints]:
-    """Return, for each word, the first word from which no more than so many tokens come before it.
-
-    The tokens of the whole text are counted first. As the beginning of an excerpt may be written in another way, the
-    tokens of the excerpts are counted next, and an excerpt with too many begins one word later.
-    """
-    first_words = []
+) -> list[list[int]]:
+    """Return, for each word, the earliest place from which no more than so many tokens come before it."""
+    begins = []
     tokens = tokenizer.encode([document.text for document in documents])
-    for document, words_of_text, text_tokens in zip(documents, words, tokens, strict=True):
-        starts, ends = _arrays(words_of_text)
-        first_tokens = align(TextBatch([document]), starts, ends, [text_tokens]).first_tokens
-        first_words.append(np.searchsorted(first_tokens, first_tokens - max_tokens, side="left"))
-    for text, document in enumerate(documents):
-        unsure = [word for word in range(first_scored[text], len(words[text])) if first_words[text][word]]
-        while unsure:
-            unsure = [word for word in unsure if first_words[text][word] < word]
-            counts = _count_context_tokens(document.text, words[text], unsure, first_words[text], tokenizer)
-            unsure = [word for word, count in zip(unsure, counts, strict=True) if count > max_tokens]
-            first_words[text][unsure] += 1
-    return first_words
+    for document, words_of_text, first, text_tokens in zip(documents, words, first_scored, tokens, strict=True):
+        alignment = align(TextBatch([document]), *_arrays(words_of_text), [text_tokens])
+        if not len(words_of_text) or alignment.first_tokens[-1] <= max_tokens:
+            begins.append([0] * len(words_of_text))
+        else:
+            places = _Beginnings(document.text, words_of_text, max_tokens, tokenizer)
+            begins.append(places.find(alignment.first_tokens, first))
+    return begins
 
 
-def _count_context_tokens(
-    text: str, words: Sequence[Word], chosen: Sequence[int], first_words: Ints, tokenizer: Tokenizer
-) -> list[int]:
-    """Return how many tokens come before each of the chosen words in its excerpt."""
-    if not chosen:
-        return []
-    begins = [words[first_words[word]].start for word in chosen]
-    stops = [_stop(text, words, word + 1) for word in chosen]
-    excerpts = [Document(n, text[begin:stop]) for n, (begin, stop) in enumerate(zip(begins, stops, strict=True))]
-    batch = TextBatch(excerpts)
-    # Two words of each excerpt are enough to count: the word itself, and the one before it, whose tokens end first.
-    pairs = [words[number] for word in chosen for number in (word - 1, word)]
-    starts, ends = _arrays(pairs)
-    shift = np.repeat(batch.text_starts[:-1] - np.array(begins), 2)
-    tokens = tokenizer.encode([excerpt.text for excerpt in excerpts])
-    alignment = align(batch, starts + shift, ends + shift, tokens)
-    counts: list[int] = (alignment.first_tokens[1::2] - alignment.token_offsets[:-1]).tolist()
-    return counts
+class _Beginnings:
+    """Where excerpts of a text may begin, with the text or with one of its words, and which of these are chosen.
+
+    Parameters
+    ----------
+    text, words
+        The text, and its words.
+    max_tokens
+        How many tokens may come before a word in its excerpt.
+    tokenizer
+        Counts them.
+    """
+
+    def __init__(self, text: str, words: Sequence[Word], max_tokens: int, tokenizer: Tokenizer) -> None:
+        self._text = text
+        self._words = words
+        self._max_tokens = max_tokens
+        self._tokenizer = tokenizer
+        self._begins = [0, *(word.start for word in words if word.start)]
+        self._own = np.arange(len(words)) + len(self._begins) - len(words)  # the place of each word itself
+
+    def find(self, first_tokens: Ints, first_scored: int) -> list[int]:
+        """Return where the excerpt of each word begins; ``first_tokens`` are those of the words in the whole text.
+
+        Tokenizers are nearly local, so the first guess is nearly always right; the excerpts themselves decide.
+        """
+        places = self._guess(first_tokens)
+        unsure = [word for word in range(first_scored, len(places)) if places[word]]
+        self._begin_later(places, unsure)
+        self._begin_earlier(places, unsure)
+        return [self._begins[place] for place in places.tolist()]
+
+    def _guess(self, first_tokens: Ints) -> Ints:
+        """Return the earliest places that fit, if only the first word of an excerpt is written in another way."""
+        following = list(range(1, len(self._words)))
+        n_first = self._count(following, [self._words[word - 1].start for word in following])
+        # Where an excerpt would begin among the tokens of the whole text, by the tokens that it comes to.
+        begins = np.append(first_tokens[1:] - np.array(n_first, dtype=np.int64), first_tokens[-1])
+        if self._own[0]:
+            begins = np.append(0, begins)
+        begins[0] = 0
+        earliest = np.searchsorted(np.maximum.accumulate(begins), first_tokens - self._max_tokens)
+        places: Ints = np.minimum(earliest, self._own)
+        return places
+
+    def _begin_later(self, places: Ints, unsure: Sequence[int]) -> None:
+        """Let excerpts with too many tokens begin later, until they fit."""
+        while unsure := [word for word in unsure if places[word] < self._own[word]]:
+            fits = self._fits(unsure, places[unsure])
+            unsure = [word for word, does_fit in zip(unsure, fits, strict=True) if not does_fit]
+            places[unsure] += 1
+
+    def _begin_earlier(self, places: Ints, unsure: Sequence[int]) -> None:
+        """Let excerpts begin earlier, as long as they fit.
+
+        Inside what is written without white space, a longer excerpt may have fewer tokens: all its places are tried.
+        """
+        tried = places.copy()
+        while unsure := [word for word in unsure if tried[word]]:
+            tried[unsure] -= 1
+            fits = self._fits(unsure, tried[unsure])
+            fitting = [word for word, does_fit in zip(unsure, fits, strict=True) if does_fit]
+            places[fitting] = tried[fitting]
+            unsure = [word for word in unsure if self._may_fit_before(int(tried[word]), int(places[word]))]
+
+    def _may_fit_before(self, tried: int, fitting: int) -> bool:
+        """Return True if an excerpt may fit that begins before a place that was tried, after which another one fits."""
+        is_after_space = is_white_space(self._text[self._begins[tried] - 1]) if tried else True
+        return tried == fitting or (not is_after_space and fitting - tried < MAX_TRIED_IN_VAIN)
+
+    def _fits(self, words: Sequence[int], places: Ints) -> list[bool]:
+        """Return whether each of some words has few enough tokens before it in an excerpt that begins at a place."""
+        counts = self._count(words, [self._begins[place] for place in places.tolist()])
+        return [count <= self._max_tokens for count in counts]
+
+    def _count(self, chosen: Sequence[int], begins: Sequence[int]) -> list[int]:
+        """Return how many tokens come before each of the chosen words in an excerpt with a word before it."""
+        if not chosen:
+            return []
+        stops = [_stop(self._text, self._words, word + 1) for word in chosen]
+        columns = zip(begins, stops, strict=True)
+        excerpts = [Document(n, self._text[begin:stop]) for n, (begin, stop) in enumerate(columns)]
+        batch = TextBatch(excerpts)
+        # Two words of each excerpt are enough to count: the word itself, and the one before it, whose tokens end first.
+        pairs = [self._words[number] for word in chosen for number in (word - 1, word)]
+        starts, ends = _arrays(pairs)
+        shift = np.repeat(batch.text_starts[:-1] - np.array(begins), 2)
+        tokens = self._tokenizer.encode([excerpt.text for excerpt in excerpts])
+        alignment = align(batch, starts + shift, ends + shift, tokens)
+        counts: list[int] = (alignment.first_tokens[1::2] - alignment.token_offsets[:-1]).tolist()
+        return counts
 
 
 def _arrays(words: Sequence[Word]) -> tuple[Ints, Ints]:
@@ -324,7 +392,7 @@ def join_excerpts(scores: BatchScores, chunk: Chunk) -> BatchScores:
         surprisal=segment_sums(totals.surprisal, firsts, stops),
         tokens=_sums(totals.tokens, firsts, stops),
         token_log_prob=segment_sums(totals.token_log_prob, firsts, stops),
-        words_log_prob=np.where(scored == 0, np.nan, words_log_prob),
+        words_log_prob=np.where((scored == 0) & ~np.isneginf(words_log_prob), np.nan, words_log_prob),
         end=totals.end[stops - 1],
         is_partial=_sums(totals.is_partial.astype(np.int64), firsts, stops) > 0,
     )

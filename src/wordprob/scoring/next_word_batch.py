@@ -9,23 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, common_prefix_length
-from wordprob.core.next_tokens import next_tokens_of
 from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
+from wordprob.covers.context_reader import TokenizedPieces
+from wordprob.covers.next_tokens import next_tokens_of
+from wordprob.covers.next_word_beginnings import Beginning
+from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
 from wordprob.models.batching import group_by_prefix
 from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import check_model_can_search, enumerable_definition
-from wordprob.scoring.context_reader import TokenizedPieces
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.next_word_beginnings import Beginning
-from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.prepared_batch import Chunk
 from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
@@ -41,6 +42,8 @@ WORDS_TOGETHER = 512
 """Words that are scored at a time."""
 FOLLOWERS = ("", " a", ".", "\n", "a")
 """What contexts are scored with behind them."""
+FIRST_TEXT = "a"
+"""A text that begins without white space. The mass of all such texts does not depend on which one it is."""
 LONGEST_WORD_TOKENS = 32
 """Tokens of a next word for which there must be room in the model's context."""
 
@@ -153,6 +156,9 @@ class SearchRunner:
             )
             tasks.append(SearchTask(number, search, self._too_long(search) or self._no_word_at_end(search)))
         self._find_events([task for task in tasks if not task.fault and task.search.context])
+        for task in tasks:
+            if not task.search.context:
+                task.search.event_mass = self._start_mass
         return tasks
 
     def _too_long(self, search: NextWordSearch) -> str:
@@ -176,6 +182,15 @@ class SearchRunner:
         )
 
     # --- the event that is shared out among the words ---
+
+    @cached_property
+    def _start_mass(self) -> float:
+        """The mass of texts that begin without white space: what the first word of a text is divided by."""
+        chunk = Chunk([Document(0, FIRST_TEXT)])
+        preparer = self.scorer.preparer(self.definition)
+        settings = self.scorer.settings(ScoringOptions())
+        scores = score_chunk(self.scorer.model, preparer, chunk, settings, self._states)
+        return math.exp(-float(scores.before[0]))
 
     def _find_events(self, waiting: Sequence[SearchTask]) -> None:
         """Find the probability of each context, and that the text ends after it.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
+from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
 from wordprob.options import SPELLINGS
 from wordprob.scoring.capability_checks import enumerable_definition
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
-from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables.schema import unit_size

@@ -10,19 +10,19 @@ from wordprob.core.alignment import Alignment, Cut, align
 from wordprob.core.arrays import Bools, Ints
 from wordprob.core.atoms import atoms_of
 from wordprob.core.characters import character_classes, is_white_space
-from wordprob.core.cut_off_tokens import CutOffTokens
-from wordprob.core.search_steps import Ending, StepFinder
 from wordprob.core.span_words import WithoutBoundaries
-from wordprob.core.spellings import SpellingFinder
 from wordprob.core.text import TextBatch, Word
-from wordprob.core.token_index import TokenIndex
 from wordprob.core.windows import Window, windows
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
+from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.search_plan import REWRITTEN, SearchPlanner
+from wordprob.covers.search_steps import Ending, StepFinder
+from wordprob.covers.spellings import SpellingFinder
+from wordprob.covers.token_index import TokenIndex
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
-from wordprob.scoring.search_plan import REWRITTEN, SearchPlanner
 from wordprob.scoring.shared_contexts import encode_sharing
 from wordprob.scoring.text_starts import TextStarts
 

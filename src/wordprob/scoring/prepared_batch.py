@@ -17,12 +17,12 @@ import numpy as np
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import OpenShares
-from wordprob.core.branches import Branches
 from wordprob.core.text import Document, Word
 from wordprob.core.windows import Window
 from wordprob.core.words import WordDefinition
+from wordprob.covers.branches import Branches
+from wordprob.covers.search_plan import SearchPlan
 from wordprob.scoring.boundary_sets import BoundarySets
-from wordprob.scoring.search_plan import SearchPlan
 
 NO_IDS: Ints = np.zeros(0, dtype=np.int64)
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Floats
 from wordprob.models.huggingface.masked import MaskedModel, MaskedToken
+from wordprob.models.protocol import LanguageModel
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.prepare import TextPreparer
@@ -29,18 +31,18 @@ TOO_LONG = "longer than the model's context"
 
 
 def score_masked(
-    model: MaskedModel,
+    model: LanguageModel,
     preparer: TextPreparer,
     chunks: Sequence[Chunk],
     settings: BatchSettings,
     progress: Progress | None = None,
 ) -> Iterator[BatchScores]:
-    """Score chunks one after the other."""
+    """Score chunks one after the other with a model that does not predict the next token."""
     n_texts = sum(len(chunk.documents) for chunk in chunks)
     n_done = 0
     for chunk in chunks:
         prepared = preparer.prepare(chunk, settings)
-        values = pseudo_surprisals(model, prepared)
+        values = pseudo_surprisals(cast(MaskedModel, model), prepared)
         for word in range(prepared.alignment.n_words):
             prepared.add_note(word, NO_SURPRISAL)
         batch = estimate_batch(prepared, CollectedScores.empty(prepared))

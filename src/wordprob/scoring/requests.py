@@ -19,11 +19,12 @@ from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
+from wordprob.covers.search_plan import SearchPlan
+from wordprob.models.capabilities import capabilities_of
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
 from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
-from wordprob.scoring.search_plan import SearchPlan
 from wordprob.scoring.shared_beginnings import share_beginnings
 
 Progress = Callable[[int, int], None]
@@ -340,12 +341,11 @@ def states_for(
 ) -> PrefixStates | None:
     """Return where the model keeps the states of a chunk's texts: for the chunk alone, for all chunks, or nowhere.
 
-    What goes beyond the texts then goes on from there. A model for which that costs next to nothing has a true
-    ``keeps_states``.
+    What goes beyond the texts then starts from there.
     """
     if chunk.shares_context:
         return shared
-    keeps = settings.search is not None or getattr(model, "keeps_states", False)
+    keeps = settings.search is not None or capabilities_of(model).keeps_states
     return PrefixStates() if keeps else None
 
 

@@ -19,9 +19,8 @@ from wordprob.core.context_limit import parse_limit
 from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError
-from wordprob.models.capabilities import capabilities_of
+from wordprob.models.capabilities import Capabilities, capabilities_of
 from wordprob.models.given import wrap_given_model
-from wordprob.models.huggingface.masked import MaskedModel
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
@@ -151,6 +150,10 @@ class Scorer:
         self.model = wrap_given_model(model, tokenizer)
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
+    @property
+    def _capabilities(self) -> Capabilities:
+        return capabilities_of(self.model)
+
     def __repr__(self) -> str:
         facts = [self.model.metadata.get("model", type(self.model).__name__), *self._facts()]
         return f"<Scorer: {', '.join(facts)}>"
@@ -254,7 +257,7 @@ class Scorer:
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
         self._check_sources(sources, len(documents), options)
         order = None
-        if sources is None and n_characters > chunk_characters and getattr(self.model, "keeps_states", False):
+        if sources is None and n_characters > chunk_characters and self._capabilities.keeps_states:
             order = order_by_beginnings([document.text for document in documents])
         if order is not None:
             documents = [documents[position] for position in order]
@@ -393,10 +396,9 @@ class Scorer:
 
     def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
         """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
-        is_set = getattr(self.model, "source", None) is not None  # one for all texts, by the user
-        if sources is not None or not is_set:
+        if sources is not None or not self._capabilities.has_source:
             name = self.model.metadata.get("model", "the model")
-            check_sources(capabilities_of(self.model), options, name, has_sources=sources is not None)
+            check_sources(self._capabilities, options, name, has_sources=sources is not None)
         if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
             given = "one string" if isinstance(sources, str) else str(len(sources))
             raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
@@ -440,7 +442,7 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
-        if isinstance(self.model, MaskedModel):
+        if not self._capabilities.predicts_next_token:
             return score_masked(self.model, preparer, chunks, settings, progress)
         if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
@@ -485,7 +487,7 @@ class Scorer:
         preparer = self._preparers.get(
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
-        if getattr(self.model, "may_change", False):
+        if self._capabilities.may_change:
             preparer.cut_off_tokens.known_starts.clear()
         return preparer
 
@@ -531,8 +533,8 @@ class Scorer:
                 documents[part],
                 **choice.of_part(part),
             )
-            is_cut = choice.given is None and len(chunk.documents) == 1 and not isinstance(self.model, MaskedModel)
-            if is_cut:
+            is_whole = choice.given is not None or len(chunk.documents) > 1
+            if not is_whole and self._capabilities.predicts_next_token:
                 tokenizer = self.model.tokenizer
                 chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
             else:
@@ -548,7 +550,7 @@ class Scorer:
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
             "words": choice.description,
-            "estimator": "pseudo" if isinstance(self.model, MaskedModel) else "corrected",
+            "estimator": "corrected" if self._capabilities.predicts_next_token else "pseudo",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             **further,
@@ -574,7 +576,7 @@ def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
 
 def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
-    if not getattr(model, "lists_top_only", False):
+    if capabilities_of(model).has_whole_distributions:
         return None
     return options.tolerance * math.log(2.0)
 

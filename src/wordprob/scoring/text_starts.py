@@ -9,10 +9,10 @@ import numpy as np
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools
 from wordprob.core.atoms import Atoms
-from wordprob.core.branches import BranchTail
 from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_white_space
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
+from wordprob.covers.branches import BranchTail
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.prepared_batch import PreparedBatch
 

@@ -17,10 +17,10 @@ import numpy as np
 from wordprob.core.arrays import Floats, Ints
 from wordprob.core.word_definition import WordDefinition
 from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
+from wordprob.covers.next_word_beginnings import Beginning, Children, NextTokenMasses
+from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import WordprobError
 from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
-from wordprob.scoring.next_word_beginnings import Beginning, Children, NextTokenMasses
-from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.word_level_columns import WordLevel

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from wordprob.core.arrays import segment_sums
-from wordprob.core.spelling_search import FoundSpelling, SearchedWord, SpellingSearch
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
+from wordprob.covers.spelling_search import FoundSpelling, SearchedWord, SpellingSearch
 from wordprob.errors import InputError, counted
 from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates
@@ -82,6 +82,8 @@ class WordSpellings(NamedTuple):
         Whether the interval is as narrow as it was asked for.
     unit
         The unit of the surprisals below.
+    has_too_long
+        Whether beginnings were not looked into because they do not fit into the model's context.
     """
 
     context: str
@@ -93,6 +95,7 @@ class WordSpellings(NamedTuple):
     opened: int
     is_within: bool
     unit: str = "bits"
+    has_too_long: bool = False
 
     @property
     def highest_probability(self) -> float:
@@ -235,6 +238,7 @@ def _word_spellings(
         rest=max(0.0, highest - math.fsum(spelling.probability for spelling in spellings)),
         own_probability=math.exp(float(own) + float(collected.boundaries[boundary]) - log_before),
         opened=int(search.opened[0]),
+        has_too_long=bool(search.too_long[0] > 0.0),
     )
 
 

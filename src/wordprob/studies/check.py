@@ -17,9 +17,9 @@ import numpy as np
 
 from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
+from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
-from wordprob.scoring.next_word_search import NextWordSearch
 from wordprob.scoring.scorer import Scorer
 
 MAX_OPEN = 100

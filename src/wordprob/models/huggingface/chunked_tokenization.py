@@ -134,8 +134,8 @@ def characters_dropped_at_cut(backend: Any) -> int | None:
         A ``tokenizers.Tokenizer``.
     """
     try:
-        normalizers = _flat_steps(_state(backend.normalizer), "normalizers")
-        pre_tokenizers = _flat_steps(_state(backend.pre_tokenizer), "pretokenizers")
+        normalizers = steps_of(backend.normalizer, "normalizers")
+        pre_tokenizers = steps_of(backend.pre_tokenizer, "pretokenizers")
     except Exception:  # a step written in Python, about which nothing is known
         return None
     changes = [step for step in normalizers if step != NFC]
@@ -149,8 +149,9 @@ def characters_dropped_at_cut(backend: Any) -> int | None:
     return int(PREPEND_MARK in changes)
 
 
-def _state(step: Any) -> Step | None:
-    return None if step is None else json.loads(step.__getstate__())
+def steps_of(step: Any, inner: str) -> list[Step]:
+    """Return a step of a tokenizer, and the steps that it has under the name ``inner``, as one list."""
+    return _flat_steps(None if step is None else json.loads(step.__getstate__()), inner)
 
 
 def _flat_steps(state: Step | None, inner: str) -> list[Step]:

@@ -8,6 +8,7 @@ batch of targets is run with its states.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wordprob.core.atoms import Atoms
@@ -70,8 +71,6 @@ class DecoderGivenSource:
 class EncoderDecoderModel(HFModel):
     """An encoder–decoder model: a causal model of the target once a source is set."""
 
-    capabilities = Capabilities(needs_source=True)
-
     def __init__(self, network: Any, tokenizer: HFTokenizer, metadata: Mapping[str, str]) -> None:
         decoder = DecoderGivenSource(network)
         self._decoder = decoder
@@ -79,6 +78,11 @@ class EncoderDecoderModel(HFModel):
         decoder.encode(tokenizer.transformers_tokenizer(PROBE_SOURCE)["input_ids"])
         # With every source it is another model of targets, so nothing is remembered from one to the next.
         super().__init__(decoder, tokenizer, {**metadata, "kind": "encoder-decoder"}, may_change=True)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do."""
+        return replace(super().capabilities, needs_source=True, has_source=self.source is not None)
 
     def set_source(self, source: str | None) -> None:
         """Set the source that the targets of the following calls belong to; ``None`` for none."""

@@ -14,6 +14,7 @@ from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, listing
 from wordprob.models import threads
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.forward import FIRST_IDS, Forward
 from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
@@ -142,9 +143,10 @@ class HFModel:
         return self.forward.budget.tokens
 
     @property
-    def keeps_states(self) -> bool:
-        """Whether keeping the states of texts costs next to nothing, so that going on from them saves time."""
-        return self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
+    def capabilities(self) -> Capabilities:
+        """What the model can do."""
+        keeps_states = self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
+        return Capabilities(keeps_states=keeps_states, may_change=self.may_change)
 
     @property
     def weight_bytes(self) -> int:

@@ -19,6 +19,7 @@ from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabu
 from wordprob.errors import ModelError, OptionError
 from wordprob.models.huggingface import chunked_tokenization as chunking
 from wordprob.models.huggingface.chat import ChatFrame, Message, chat_frame
+from wordprob.models.huggingface.declared_convention import declared_convention
 from wordprob.options import ModelOptions
 
 DOCUMENT_STARTS = ("<|endoftext|>", "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
@@ -113,6 +114,7 @@ class HFTokenizer:
             ends=[i for i in dict.fromkeys(end_ids) if i < len(tokenizer)],
             unknown=None if unknown in end_ids else unknown,
             opening=tuple(opening),
+            convention=declared_convention(self.backend),
         )
         if not any(self.vocabulary.pieces):
             raise ModelError("the tokeniser has no tokens that stand for text.")

@@ -17,6 +17,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.errors import ModelError
 from wordprob.models.batching import group_by_prefix
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.llama_cpp.kept_states import KeptStates
 from wordprob.models.llama_cpp.library import BATCH_TOKENS, LlamaContext, LlamaFile
@@ -69,7 +70,8 @@ class LlamaModel:
         self._shared_ids: Ints | None = None  # of the context whose states are in the cells, if any
         self._reducers: BoundedCache[LogitReducer] = BoundedCache(CACHED_REDUCERS)
         self._lock = threading.RLock()
-        self.keeps_states = self._check_probe()
+        self.capabilities = Capabilities(keeps_states=False)  # until the probe has shown that it can
+        self.capabilities = Capabilities(keeps_states=self._check_probe())
 
     # --- the protocol ---
 
@@ -84,7 +86,7 @@ class LlamaModel:
 
         With ``states``, contexts are kept there for later calls, and so are requests without a context.
         """
-        if not self.keeps_states:
+        if not self.capabilities.keeps_states:
             yield from self.score(requests, atoms)
             return
         kept = None if states is None else self._kept_in(states)
@@ -200,7 +202,7 @@ class LlamaModel:
         expected = dict(self.score([Request(ids)], atoms))[0]
         if not self.file.keeps_positions:
             return False
-        self.keeps_states = True
+        self.capabilities = Capabilities(keeps_states=True)
         half = len(ids) // 2
         requests = [Request(ids, half), Request(ids[:-1], half), Request(ids, half - 1)]
         found = dict(self.open(requests, atoms))[0]

@@ -13,6 +13,9 @@ from wordprob.core.characters import Label, character_bytes, completions, is_cut
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
 
+LARGEST_ERROR = 1e-4
+"""By how much of itself B may be off at a boundary, because of characters that are not read on; so log B, in nats."""
+
 
 class Completions(NamedTuple):
     """The tokens after which a word has ended for certain, and those after which it may have, or not."""

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, cumulative_offsets, slices_of
-from wordprob.core.atoms import Atoms, OpenShares, atoms_of
+from wordprob.core.atoms import UNKNOWN_LETTER, Atoms, OpenShares, atoms_of
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
-from wordprob.core.token_index import TokenIndex
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
+from wordprob.covers.token_index import TokenIndex
 
 CACHED_VOCABULARIES = 8
 """Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""
@@ -38,6 +38,9 @@ class NextTokens:
     ----------
     examples
         For each kind of token, a character that such tokens begin with.
+    unknown
+        The id of the unknown token, if there is one. It is of the kind of letters, as :mod:`wordprob.core.atoms` has
+        it, but which word it writes is not known.
     kinds
         The kind of each id. Two further numbers follow after those of ``examples``: :attr:`cut_off_kind` for tokens
         that begin with a part of a character, and :attr:`no_text_kind` for those that write nothing.
@@ -67,6 +70,8 @@ class NextTokens:
             numbers.append(number_of_label.get(label, -2))
         kinds = np.full(vocab_size, -1, dtype=np.int64)
         kinds[self.text_tokens] = numbers
+        self.unknown: Ints = np.array([i for i in (vocabulary.unknown,) if i is not None and i < vocab_size], np.int64)
+        kinds[self.unknown] = number_of_label.get(definition.label(UNKNOWN_LETTER), -1)
         self.cut_off_kind = len(self.examples)
         self.no_text_kind = len(self.examples) + 1
         self.kinds: Ints = np.where(kinds == -2, self.cut_off_kind, np.where(kinds == -1, self.no_text_kind, kinds))
@@ -83,9 +88,10 @@ class NextTokens:
 
     @cached_property
     def without_text(self) -> Ints:
-        """Control tokens that do not end a text, and ids that the tokenizer does not know."""
+        """Control tokens that do not end a text, and ids that the tokenizer does not have."""
         written = np.zeros(self.vocab_size, dtype=bool)
         written[self.text_tokens] = True
+        written[self.unknown] = True
         written[self.ends] = True
         return np.flatnonzero(~written)
 
@@ -109,18 +115,6 @@ class NextTokens:
         """The kinds that have tokens, and where each begins in :attr:`in_order_of_kind`."""
         filled = [kind for kind, tokens in enumerate(self.tokens_of_kind) if len(tokens)]
         return np.array(filled), np.array([self.slices_of_kinds[kind].start for kind in filled])
-
-    @cached_property
-    def first_tokens(self) -> Ints:
-        """Tokens with which a text begins that does not begin with white space, and those that end it."""
-        marked = self.vocabulary.first_word_marked
-        chosen = self.ends.tolist()
-        for token in self.text_tokens.tolist():
-            piece = self.vocabulary.token_bytes[token]
-            text = piece[1 if marked else 0 :].decode("utf-8", "ignore")
-            if text and not text[0].isspace() and (not marked or piece.startswith(b" ")):
-                chosen.append(token)
-        return np.array(chosen, dtype=np.int64)
 
     def cut_off_tokens(self, ending: frozenset[Label]) -> OpenShares:
         """Return, for every id, what is made of it where these labels end a word, if it is cut off."""

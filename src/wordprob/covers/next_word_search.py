@@ -1,6 +1,6 @@
 """The words that can follow one context, found by going through the model's tokens, the most probable first.
 
-Beginnings of words (:mod:`wordprob.scoring.next_word_beginnings`) are opened. Words whose end is then in sight are
+Beginnings of words (:mod:`wordprob.covers.next_word_beginnings`) are opened. Words whose end is then in sight are
 recorded with their probability, the other next tokens make longer beginnings. What was not opened is known, and bounds
 everything that was not found.
 
@@ -17,12 +17,12 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
+from wordprob.core.characters import is_white_space
 from wordprob.core.word_definition import WordDefinition
-from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.context_reader import ContextReader, TokenizedPieces
-from wordprob.scoring.cut_off_characters import LARGEST_ERROR
-from wordprob.scoring.next_word_beginnings import (
+from wordprob.covers.context_reader import ContextReader, TokenizedPieces
+from wordprob.covers.cut_off_tokens import LARGEST_ERROR
+from wordprob.covers.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
+from wordprob.covers.next_word_beginnings import (
     Beginning,
     Children,
     FoundWord,
@@ -31,7 +31,8 @@ from wordprob.scoring.next_word_beginnings import (
     Sighting,
     heaviest_chain,
 )
-from wordprob.scoring.word_parts import word_parts_of
+from wordprob.covers.word_parts import word_parts_of
+from wordprob.models.protocol import Tokenizer
 
 SMALLEST_SHARE = 1e-7
 """Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
@@ -68,13 +69,13 @@ class NextWordSearch(ContextReader):
     found
         The words, with the white space before them.
     other_spellings
-        The mass of spellings that the tokenizer never writes, of tokens that stand for no text, and of texts that end
-        without another word, but not right after the context.
+        The mass of spellings that the tokenizer never writes, of words with unknown letters, of tokens that stand for
+        no text, and of texts that end without another word, but not right after the context.
     opened
         How many beginnings were looked into.
     event_mass
         The mass of texts in which the context's last word ends where the context does; relative to that of the tokens
-        with which the search sets out, as all masses here.
+        with which the search sets out, as all masses here. It is set from outside, before anything is opened.
     end_probability
         The probability that the text ends after the context.
     """
@@ -141,7 +142,7 @@ class NextWordSearch(ContextReader):
         self.opened += 1
         self._heaviest_missing = None
         if not self.context and beginning.ids == self.root:
-            self._start_of_text(log_probs)
+            self.end_probability = float(np.exp(log_probs[self.tokens.ends]).sum()) / self.event_mass
         probabilities = np.exp(log_probs)
         next_tokens = self.next_tokens(beginning, probabilities)
         if next_tokens.may_end:
@@ -168,13 +169,17 @@ class NextWordSearch(ContextReader):
         if closing:
             closing_text = self.vocabulary.token_bytes[by_kind.most_probable(closing)].decode("utf-8", "ignore")
         no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
+        # A word with an unknown letter counts, but which one it is will never show.
+        unknown = [token for token in self.tokens.unknown.tolist() if self.tokens.kinds[token] in going_on]
+        p_unknown = float(probabilities[unknown].sum())
+        possible = by_kind.possible(going_on, 0.0 if with_lightest else self._threshold / beginning.mass)
         return NextTokenMasses(
-            by_kind.possible(going_on, 0.0 if with_lightest else self._threshold / beginning.mass),
-            math.fsum(sums[kind] for kind in going_on),
+            possible[~np.isin(possible, unknown)],
+            math.fsum(sums[kind] for kind in going_on) - p_unknown,
             beginning.mass * math.fsum(sums[kind] for kind in closing),
             closing_text,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
-            beginning.mass * no_text,
+            beginning.mass * (no_text + p_unknown),
             may_end=True,
         )
 
@@ -200,11 +205,6 @@ class NextWordSearch(ContextReader):
     def _context_covers(self) -> list[tuple[int, ...]]:
         """The ways in which the tokenizer writes the context."""
         return sorted(self.own_covers([self.context])[0])
-
-    def _start_of_text(self, log_probs: Floats) -> None:
-        """Take the event and its end for the empty context: texts that begin without white space."""
-        self.event_mass = float(np.exp(log_probs[self.tokens.first_tokens]).sum())
-        self.end_probability = float(np.exp(log_probs[self.tokens.ends]).sum()) / self.event_mass
 
     def _keep(self, beginning: Beginning, next_tokens: NextTokenMasses, probabilities: Floats) -> None:
         """Keep the beginnings that are longer by one token; the lightest are only counted."""
@@ -263,7 +263,7 @@ class NextWordSearch(ContextReader):
 
         Everything that writes such a word begins with something that was not looked into. Two of these can belong to
         one word only if what one writes of the word begins with what the other does
-        (:mod:`wordprob.scoring.word_parts`).
+        (:mod:`wordprob.covers.word_parts`).
         """
         if self._heaviest_missing is None:
             heaviest, self._heaviest_chain = heaviest_chain(*self._bounds())
@@ -418,7 +418,7 @@ class NextWordSearch(ContextReader):
         place = len(self.context)
         examples = self.tokens.examples
         if not place and not text:
-            return [_CONTRADICTS if character.isspace() else _READ_ON for character in examples]
+            return [_CONTRADICTS if is_white_space(character) else _READ_ON for character in examples]
         if len(text) == place:
             return [_READ_ON if self._has_word_end(text + each, place) else _CONTRADICTS for each in examples]
         if self.next_word_end(text) < len(text):

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from wordprob.core.arrays import Floats, Ints, concat_ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label, is_cut_off
-from wordprob.core.cut_off_tokens import CutOffTokens
-from wordprob.core.joined_tokens import JoinedTokens
-from wordprob.core.token_index import TokenIndex
+from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.joined_tokens import JoinedTokens
+from wordprob.covers.token_index import TokenIndex
 
 MAX_CACHED_STEPS = 1 << 15
 """Answers that are kept for words that end in one way; the same stretches of text come again and again."""

@@ -10,7 +10,7 @@ from wordprob.errors import InputWarning
 from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.model_choice import Model
 from wordprob.scoring.requests import Progress
-from wordprob.scoring.stimulus_reading import read_stimuli
+from wordprob.stimuli.stimulus_reading import read_stimuli
 from wordprob.tables.result import ScoredTable
 
 

@@ -7,10 +7,10 @@ The tokenizer's own spelling of a word can depend on what follows it: ``?`` befo
    the left, before everything that could follow. A spelling counts only if the word ends there in that text.
 2. A :class:`Divergence` says where such a spelling leaves the observed tokens, and by which ids. That may be before the
    word begins, if the observed token there holds more than one word.
-3. :class:`wordprob.core.branches.Branches` collects these for a batch of texts.
+3. :class:`wordprob.covers.branches.Branches` collects these for a batch of texts.
 
 What is asked about begins at a place before the end of the word that no token reaches over, so most questions are short
-and come again and again (:mod:`wordprob.core.signatures`).
+and come again and again (:mod:`wordprob.covers.signatures`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from wordprob.core.alignment import Alignment, Cut
 from wordprob.core.arrays import Bools, Ints, common_prefix_length, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.bounded_cache import SizedCache
-from wordprob.core.branches import Branches, BranchTail
 from wordprob.core.characters import END, Label, character_bytes, completions, is_cut_off, is_white_space
-from wordprob.core.joined_tokens import joined_tokens_of
-from wordprob.core.signatures import alike_before, no_signatures, word_signatures
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
+from wordprob.covers.branches import Branches, BranchTail
+from wordprob.covers.joined_tokens import joined_tokens_of
+from wordprob.covers.own_spellings import OwnPairs
+from wordprob.covers.signatures import alike_before, no_signatures, word_signatures
 
 EncodeAll = Callable[[Sequence[str]], Sequence[Tokens]]
 
@@ -60,7 +61,6 @@ STAND_IN = "a"
 
 AFTER_WORDS = ("", " a", "a", "1", "\na", "\n\na", ".", ",", "-a", "'s", "(a", "!", "“a")
 """What a word is put before, besides what tokens hold that reach over its end: something of every kind."""
-
 
 GLUED_ON = "zqxjZQXJ7~|^#"
 """Characters of which one seldom shares a token with what comes before it."""
@@ -230,6 +230,10 @@ class SpellingFinder:
         self._anything_but_end = atoms.with_cut_off(frozenset(atoms.all_labels) - {END})
         self._adds_space = _adds_space(encode, vocabulary)
         """Whether a space is put behind every text, so that after a space the end is that of the text before it."""
+        self._own_pairs = OwnPairs(encode, vocabulary) if self._has_marks else None
+        self._openings_by_label: dict[Label, list[str]] = {}
+        for opening in self._own_pairs.openings if self._own_pairs else ():
+            self._openings_by_label.setdefault(definition.label(opening), []).append(opening)
         self._boundaries: dict[tuple[str, str, bool], frozenset[Label]] = {}
         self._answers = _answers_cache()
         self._known_divergences = _divergences_cache()
@@ -516,12 +520,43 @@ class SpellingFinder:
         for held in chain.from_iterable(map(self.joined.continuations_of, endings)):
             for rest in self._completed(held):
                 rests[rest] = None
-                if self._has_marks or self._adds_space:  # written otherwise at the end of a text
+                if self._adds_space:  # written otherwise at the end of a text
                     rests[rest + self._glued_on(rest)] = None
+                if self._adds_space or is_white_space(rest[-1]):
                     rests[rest + "a"] = None
-                elif is_white_space(rest[-1]):
-                    rests[rest + "a"] = None
+        if self._own_pairs is not None:
+            for ending in endings:
+                rests.update(dict.fromkeys(self._before_open_tokens(self._own_pairs, place, ending)))
         return [rest for rest in rests if self._definition.ends(place.left, place.word, rest)]
+
+    def _before_open_tokens(self, own_pairs: OwnPairs, place: Place, ending: bytes) -> Iterator[str]:
+        """Yield what must follow a word so that it is written with a token that is not the last of a word.
+
+        Such a token may end with the word, before what ends it, or hold more.
+        """
+        at_end, over_end = set[int](), set[tuple[int, bytes]]()
+        for size in range(1, min(len(ending), own_pairs.longest) + 1):
+            stem = ending[-size:]
+            for held in (b"", *self.joined.continuations_after(stem)):
+                token = own_pairs.open_token(stem + held)
+                if token is not None and held:
+                    over_end.add((token, held))
+                elif token is not None:
+                    at_end.add(token)
+        yield from own_pairs.first_followers(at_end, self._ending_openings(place)).values()
+        followers = own_pairs.first_followers({token for token, _ in over_end}, own_pairs.openings)
+        for token, held in over_end:
+            if token in followers:
+                yield from (rest + followers[token] for rest in self._completed(held))
+
+    def _ending_openings(self, place: Place) -> list[str]:
+        """Return characters that end a word and could go on with its last token."""
+        ending = [
+            openings
+            for openings in self._openings_by_label.values()
+            if self._definition.ends(place.left, place.word, openings[0])
+        ]
+        return list(chain.from_iterable(ending))
 
     def _glued_on(self, rest: str) -> str:
         """Return a character that can be written right after ``rest``, in a token of its own."""

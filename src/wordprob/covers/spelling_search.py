@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ranges
-from wordprob.core.search_steps import WHOLE_WORD, EndingSteps, StepKind, Steps
+from wordprob.covers.search_steps import WHOLE_WORD, EndingSteps, StepKind, Steps
 from wordprob.errors import OptionError
 
 MAX_OPENED_PER_ROUND = 16
@@ -203,6 +203,8 @@ class SpellingSearch:
         ``[N]``: the mass of what was found, scaled.
     undecided
         ``[N]``: the mass of which nothing that the model says can decide whether the word has ended, scaled.
+    too_long
+        ``[N]``: the mass of prefixes that cannot be opened, as they do not fit into the model's context, scaled.
     opened
         ``[N]``: how many prefixes were opened by asking the model.
     spellings
@@ -221,6 +223,7 @@ class SpellingSearch:
         self.log_own = np.full(len(words), -np.inf) if log_own is None else log_own
         self.found = np.zeros(len(words))
         self.undecided = np.zeros(len(words))
+        self.too_long = np.zeros(len(words))
         self.opened = np.zeros(len(words), dtype=np.int64)
         self.spellings: list[list[FoundSpelling]] | None = [[] for _ in words] if keep_spellings else None
         self._waiting = _Waiting(NO_NUMBERS, NO_MASSES, NO_MASSES, NO_NUMBERS, NO_NUMBERS)
@@ -352,6 +355,11 @@ class SpellingSearch:
         self.opened += np.bincount(chosen.search, minlength=len(self.words))
         return self._prefixes(chosen)
 
+    def leave_unopened(self, prefixes: Prefixes) -> None:
+        """Put back chosen prefixes that do not fit into the model's context: their mass can be bounded only."""
+        self.too_long += self._sum(prefixes.search, self._scaled(prefixes.search, prefixes.log_prob))
+        self.opened -= np.bincount(prefixes.search, minlength=len(self.words))
+
     def _prefixes(self, chosen: _Waiting) -> Prefixes:
         """Return prefixes from what they come from; while they follow the observed tokens, they stay on their path."""
         words, sources = self.words, self._sources
@@ -386,7 +394,7 @@ class SpellingSearch:
     def log_high(self) -> Floats:
         """``[N]``: the logarithm of the mass that was found and all that may be left."""
         waiting = self._sum(self._waiting.search, self._waiting.bound)
-        return self._log(self.found + self.undecided + self._left + waiting)
+        return self._log(self.found + self.undecided + self.too_long + self._left + waiting)
 
     def _log(self, masses: Floats) -> Floats:
         with np.errstate(divide="ignore"):

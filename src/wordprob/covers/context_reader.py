@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from wordprob.core.bounded_cache import SizedCache
-from wordprob.core.next_tokens import NextTokens
+from wordprob.core.characters import is_white_space
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.word_definition import WordDefinition
+from wordprob.covers.next_tokens import NextTokens
+from wordprob.covers.next_word_beginnings import Beginning
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.next_word_beginnings import Beginning
 
 RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
 """What is put after a word to see whether the tokenizer ever writes it in some way."""
@@ -77,7 +78,7 @@ class ContextReader:
         """Bytes of the tokens that are not in the text: a space before the first word."""
         self._given: bytes = b" " * self._marked_bytes + context.encode()
         """The bytes that every token sequence must begin with."""
-        spaces = [place for place, character in enumerate(context) if character.isspace()]
+        spaces = [place for place, character in enumerate(context) if is_white_space(character)]
         self._last_chunk = spaces[-1] + 1 if spaces else 0
         """Where what stands after the last white space begins."""
 
@@ -126,7 +127,7 @@ class ContextReader:
         """Return True if the context's last word ends where it should, and is written as the tokenizer writes it."""
         place = len(self.context)
         if not place:
-            return not text[:1].isspace()
+            return not is_white_space(text[:1])
         ended = len(text) == place or self._has_word_end(text, place)
         return ended and self._is_own(ids, text, place)
 

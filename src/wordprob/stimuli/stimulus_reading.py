@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import InputError, OptionError
-from wordprob.scoring.stimuli import Stimuli
-from wordprob.scoring.stimulus_checks import (
+from wordprob.stimuli.stimuli import Stimuli
+from wordprob.stimuli.stimulus_checks import (
     check_beside_contexts,
     check_predictors,
     check_row_options,

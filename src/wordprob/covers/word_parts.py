@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from wordprob.core.arrays import Bools
-from wordprob.core.next_tokens import NextTokens
 from wordprob.core.word_definition import WordDefinition
-from wordprob.scoring.next_word_beginnings import heaviest_chain
+from wordprob.covers.next_tokens import NextTokens
+from wordprob.covers.next_word_beginnings import heaviest_chain
 
 
 class WordParts:

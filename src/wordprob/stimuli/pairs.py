@@ -13,8 +13,8 @@ from wordprob.errors import InputError, OptionError
 from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.model_choice import Model, check_models
 from wordprob.scoring.requests import Progress
-from wordprob.scoring.stimuli import Stimuli
-from wordprob.scoring.stimulus_reading import open_table, read_stimuli
+from wordprob.stimuli.stimuli import Stimuli
+from wordprob.stimuli.stimulus_reading import open_table, read_stimuli
 from wordprob.tables import columns
 from wordprob.tables.formats import ExtendedSheet, Frame, Sheet
 from wordprob.tables.grouping import columns_called

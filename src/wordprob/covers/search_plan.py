@@ -15,10 +15,10 @@ import numpy as np
 
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, segment_sums
-from wordprob.core.branches import Branches
-from wordprob.core.search_steps import WHOLE_WORD, Ending, EndingSteps, ObservedPath, StepFinder, Steps, needed_lists
-from wordprob.core.spelling_search import SearchedWord
 from wordprob.core.vocabulary import Vocabulary
+from wordprob.covers.branches import Branches
+from wordprob.covers.search_steps import WHOLE_WORD, Ending, EndingSteps, ObservedPath, StepFinder, Steps, needed_lists
+from wordprob.covers.spelling_search import SearchedWord
 
 REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
 

@@ -11,7 +11,7 @@ import numpy as np
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
 from wordprob.scoring.next_words import NextWords
-from wordprob.scoring.stimulus_reading import open_table
+from wordprob.stimuli.stimulus_reading import open_table
 from wordprob.tables.columns import stack
 from wordprob.tables.formats import ExtendedSheet, Frame, Sheet
 

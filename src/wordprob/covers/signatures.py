@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wordprob.core.alignment import Alignment, Cut
 from wordprob.core.arrays import Bools, Ints
-from wordprob.core.joined_tokens import bytes_before
+from wordprob.covers.joined_tokens import bytes_before
 
 SIGNATURE_BYTES = 16
 """Bytes at a word's end that go into its signature, with the character before the unjoinable place."""

@@ -1,0 +1,1 @@
+"""Users' tables as stimuli: read, scored, and written back with their own columns."""
