@@ -23,16 +23,15 @@ from wordprob.cli import cli
 from wordprob.core.text import Document
 from wordprob.core.windows import windows
 from wordprob.core.words import define
-from wordprob.covers.search_steps import WHOLE_WORD
-from wordprob.covers.spelling_search import Prefixes
+from wordprob.covers.search import Prefixes, Search, Searched
 from wordprob.errors import InputError, OptionError, UnsupportedError
 from wordprob.models.exact import ExactLM
 from wordprob.models.leaky import LeakyLM
 from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
 from wordprob.options import ScoringOptions
-from wordprob.scoring.all_spellings import _Contexts
+from wordprob.scoring.contexts import TextContexts
 from wordprob.scoring.prepared_batch import Chunk
-from wordprob.scoring.requests import prefix_ids, window_of
+from wordprob.scoring.requests import prefix_ids
 
 EXHAUSTED = {"spellings": "all", "tolerance": 1e-13, "max_open": 100_000, "unit": "nats"}
 LEAKY_TEXTS = [
@@ -498,7 +497,7 @@ def test_the_plan_follows_the_observed_tokens(leaky):
         for known, token in zip(range(first, stop), word.observed[start:], strict=True):
             assert plan.searches[known] == search
             assert plan.known_rows[known] == plan.start_rows[search] + known - first
-            assert plan.steps[known] is word.finder.inside(word.target[position:])
+            assert plan.transitions[known] is plan.events[search].inside(word.target[position:])
             asked = plan.id_lists[plan.lists[plan.observed_masses[known]]]
             assert asked.tolist() == [token]
             position += len(pieces[token])
@@ -521,8 +520,9 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
                 searches.append(search)
                 rows.append(word.first_row + place)
                 all_ids.append(ids)
-    prefixes = Prefixes(np.array(searches), np.array(rows), all_ids, [WHOLE_WORD] * len(rows), np.zeros(len(rows)))
-    contexts = _Contexts(prepared)
+    whole = [prepared.search_plan.events[0].whole] * len(rows)
+    prefixes = Prefixes.scored(np.array(searches), np.array(rows), np.zeros(len(rows)), whole, all_ids)
+    contexts = TextContexts(prepared, prepared.search_plan.start_rows)
     fits = contexts.fits(prefixes)
     sequences = contexts.sequences(prefixes)
     n_behind = 0
@@ -530,7 +530,7 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
         text = words[search].text
         origin = int(prepared.alignment.token_offsets[text]) + text
         row, start_row = batch_row - origin, int(prepared.search_plan.start_rows[search]) - origin
-        window = window_of(prepared, text, min(row, start_row))
+        window = [each for each in prepared.windows[text] if each.first <= min(row, start_row)][-1]
         before = prefix_ids(prepared, text, window, row)
         n_most = math.inf if max_text_tokens is None else max_text_tokens + len(prepared.start_ids)
         assert fits[n] == (len(before) + len(ids) <= n_most)
@@ -543,18 +543,24 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
 
 def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
     scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
-    finder = prepare(scorer, ["She saw it."], definition="punctuation").search_plan.words[0].finder
+    event = prepare(scorer, ["She saw it."], definition="punctuation").search_plan.events[0]
     n_atoms = len(scorer.preparer(define("punctuation")).atoms.labels)
     log_masses = np.random.default_rng(1).normal(-9.0, 5.0, size=(50, n_atoms))
-    together = np.stack(finder.after_words(log_masses))
-    apart = np.concatenate([np.stack(finder.after_words(row[None])) for row in log_masses], axis=1)
-    np.testing.assert_array_equal(together, apart)
+
+    def intervals(rows):
+        search = Search([Searched(n, 0, 0) for n in range(len(rows))], np.zeros(len(rows)), np.full(len(rows), 0.01))
+        numbers = np.arange(len(rows))
+        search.open_whole(Prefixes.scored(numbers, numbers, np.zeros(len(rows)), [event.whole] * len(rows)), rows)
+        return np.stack([search.log_low, search.log_high, search.log_estimate])
+
+    apart = np.concatenate([intervals(row[None]) for row in log_masses], axis=1)
+    np.testing.assert_array_equal(intervals(log_masses), apart)
 
 
 def test_prefixes_are_asked_about_in_several_calls(leaky, monkeypatch):
     options = {"spellings": "all", "tolerance": 1e-6, "max_open": 200}
     at_once = leaky.score(SENTENCES, **options).to_pandas()
-    monkeypatch.setattr("wordprob.covers.rounds.REQUESTS_AT_ONCE", 3)
+    monkeypatch.setattr("wordprob.covers.ask.REQUESTS_AT_ONCE", 3)
     pd.testing.assert_frame_equal(leaky.score(SENTENCES, **options).to_pandas(), at_once, check_exact=True)
 
 

@@ -19,6 +19,7 @@ from distributions import next_log_probs
 from flat_lm import FlatLM
 from wordprob import Scorer, load
 from wordprob.core import words
+from wordprob.models.capabilities import Capabilities
 from wordprob.models.exact import ExactLM, ToyTokenizer
 from wordprob.models.registry import open_tokenizer
 
@@ -58,13 +59,6 @@ LONG = [
 # --- the comparison -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def read_further_on(request, monkeypatch):
-    """With flat models, read on further than for users: the brute force is certain to 1e-4 nats."""
-    if "flat" in request.fixturenames:
-        monkeypatch.setattr("wordprob.scoring.cut_off_characters.LARGEST_ERROR", 2e-5)
-
-
 @pytest.fixture(scope="session")
 def flat(tokenizer_of):
     """Open a tokeniser with a flat model on it: the scorer, and the brute force."""
@@ -72,6 +66,7 @@ def flat(tokenizer_of):
     @cache
     def opener(name):
         model = FlatLM(tokenizer_of(name))
+        model.capabilities = Capabilities(precision_nats=2e-5)  # the brute force is certain to 1e-4
         return Scorer(model), BruteForce(model.tokenizer, model.distribution)
 
     return opener

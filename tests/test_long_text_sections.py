@@ -12,6 +12,7 @@ from random_lm import RandomLM
 from wordprob import Scorer
 from wordprob.core.text import Document
 from wordprob.core.words import define
+from wordprob.models.capabilities import Capabilities
 from wordprob.options import ScoringOptions
 from wordprob.scoring import long_text
 from wordprob.scoring import scorer as scorer_module
@@ -21,7 +22,7 @@ from wordprob.scoring.prepared_batch import Chunk
 @pytest.fixture(autouse=True)
 def no_reading_on(monkeypatch):
     """Cut-off characters have much mass under a random model; reading them on has tests of its own and takes long."""
-    monkeypatch.setattr("wordprob.scoring.cut_off_characters.LARGEST_ERROR", 1e9)
+    monkeypatch.setattr(RandomLM, "capabilities", Capabilities(precision_nats=1e9), raising=False)
 
 
 @pytest.fixture

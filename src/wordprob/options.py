@@ -218,7 +218,7 @@ class ScoringOptions(Options):
     tolerance: float = option(
         0.01,
         "All spellings, models on a server: how wide an interval may be, in bits; inf asks the model nothing further.",
-        check="wordprob.covers.spelling_search:check_tolerance",
+        check="wordprob.covers.search:check_tolerance",
     )
     max_open: int = option(128, "All spellings: prefixes opened for a word, at most.", minimum=1)
     readers: int | None = option(

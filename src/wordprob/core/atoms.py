@@ -38,13 +38,7 @@ USUAL_SHARE = 1 / 16
 """What at least this share of the characters in use becomes is usual."""
 
 EITHER_SHARE = 1 / 2
-"""How much of a cut-off character counts as ending a word if that is as usual as that it does not.
-
-Whatever it becomes, the error is no more than half of its mass.
-"""
-
-RARE_ERROR_SHARE = 1 / 4
-"""How much of its mass is reckoned as error where one of the two is rare, and the other is taken for granted."""
+"""How much of a cut-off character counts as ending a word if that is as usual as that it does not."""
 
 UNKNOWN_LETTER = "x"
 """What the unknown token stands for: one letter, nobody knows which."""
@@ -61,18 +55,18 @@ class CutOff(NamedTuple):
 
 
 class OpenShares(NamedTuple):
-    """What is made of cut-off characters of which only some completions end a word, if they are not read on.
+    """How cut-off characters are counted of which only some completions end a word, as long as they are not read on.
 
     Attributes
     ----------
     counted
         ``[K]``: the share of each atom that counts as ending a word; 0 for atoms without such characters.
-    error
-        ``[K]``: the share of each atom by which that may be off.
+    cut_off
+        ``[K]``: 1 for atoms with such characters, else 0.
     """
 
     counted: Floats
-    error: Floats
+    cut_off: Floats
 
 
 @dataclass(frozen=True)
@@ -107,16 +101,18 @@ class Atoms:
         return self._known_ambiguous[ending]
 
     def open_shares(self, ending: frozenset[Label]) -> OpenShares:
-        """Return what is made of the atoms that are :meth:`ambiguous` where these labels end a word."""
+        """Return how the atoms that are :meth:`ambiguous` are counted where these labels end a word.
+
+        What is usual is taken for granted; where both are, half of the mass counts.
+        """
         if ending not in self._known_open_shares:
-            counted, error = np.zeros((2, len(self.labels)))
+            counted, cut_off = np.zeros((2, len(self.labels)))
             for column in self.columns(self.ambiguous(ending)):
                 usual = self.possible[self.labels[column]].usual
-                if usual <= ending or not usual & ending:
-                    counted[column], error[column] = float(usual <= ending), RARE_ERROR_SHARE
-                else:
-                    counted[column], error[column] = EITHER_SHARE, EITHER_SHARE
-            self._known_open_shares[ending] = OpenShares(counted, error)
+                decides = usual <= ending or not usual & ending
+                counted[column] = float(usual <= ending) if decides else EITHER_SHARE
+                cut_off[column] = 1.0
+            self._known_open_shares[ending] = OpenShares(counted, cut_off)
         return self._known_open_shares[ending]
 
     def columns(self, labels: frozenset[Label]) -> list[int]:

@@ -60,8 +60,6 @@ class CutOffTokens:
         self._atoms = atoms
         self._known: dict[tuple[bytes, frozenset[Label]], Completions] = {}
         self._beginnings: dict[frozenset[Label], Beginnings] = {}
-        self.known_starts: dict[tuple[bytes, frozenset[Label]], float] = {}
-        """By what comes before every text, and the labels that may begin one: what cut-off characters there come to."""
 
     def bytes_of(self, token: int) -> bytes:
         """Return the bytes of a token."""

@@ -17,8 +17,8 @@ from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, segment_sums
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.covers.branches import Branches
-from wordprob.covers.search_steps import WHOLE_WORD, Ending, EndingSteps, ObservedPath, StepFinder, Steps, needed_lists
-from wordprob.covers.spelling_search import SearchedWord
+from wordprob.covers.events import Ending, ObservedPath, Transitions, WordEvent, WordEvents, needed_lists
+from wordprob.covers.search import Searched
 
 REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
 
@@ -30,8 +30,9 @@ class Tail(NamedTuple):
 
     Attributes
     ----------
-    search, row, ids, steps
-        The search, where the spelling leaves the observed tokens, its tokens from there on, and what may come next.
+    search, row, ids, transitions
+        The search, where the spelling leaves the observed tokens, its tokens from there on, and what the next token
+        makes of the word.
     branch
         The branch that it is.
     """
@@ -39,7 +40,7 @@ class Tail(NamedTuple):
     search: int
     row: int
     ids: tuple[int, ...]
-    steps: Steps
+    transitions: Transitions
     branch: int
 
 
@@ -64,12 +65,13 @@ class SearchPlan:
 
     Attributes
     ----------
-    words
-        The words that are searched for.
+    words, events
+        The words that are searched for, and the event of each.
     word_numbers, start_rows
         The number of each in the batch, and the row of the boundary before it.
-    searches, known_rows, steps
-        The known prefixes, none of which has left the text: the search and the row of each, and what may come next.
+    searches, known_rows, transitions
+        The known prefixes, none of which has left the text: the search and the row of each, and what the next token
+        makes of the word.
     path_firsts
         For each known prefix on an observed path, the known prefix with which the path begins; those of one path follow
         each other. For another one, its own number.
@@ -81,15 +83,16 @@ class SearchPlan:
     tails
         Other spellings of the word before that have more than one token.
     rows, lists, id_lists
-        The masses of all steps, in order: at which row the mass of which of the lists of ids is wanted.
+        The masses of all transitions, in order: at which row the mass of which of the lists of ids is wanted.
     """
 
-    words: list[SearchedWord] = field(default_factory=list)
+    words: list[Searched] = field(default_factory=list)
+    events: list[WordEvent] = field(default_factory=list)
     word_numbers: Ints = field(default_factory=lambda: NO_INTS)
     start_rows: Ints = field(default_factory=lambda: NO_INTS)
     searches: Ints = field(default_factory=lambda: NO_INTS)
     known_rows: Ints = field(default_factory=lambda: NO_INTS)
-    steps: list[Steps] = field(default_factory=list)
+    transitions: list[Transitions] = field(default_factory=list)
     path_firsts: Ints = field(default_factory=lambda: NO_INTS)
     observed_masses: Ints = field(default_factory=lambda: NO_INTS)
     whole: WholePaths = field(default_factory=lambda: WholePaths(NO_INTS, NO_INTS, NO_INTS, NO_INTS))
@@ -131,7 +134,7 @@ class SearchPlanner:
         self._paths: list[ObservedPath] = []
         self._path_searches: list[int] = []
         self._path_rows: list[int] = []
-        self._restricted: dict[tuple[Steps, int], Steps] = {}
+        self._restricted: dict[tuple[Transitions, int], Transitions] = {}
         self._positions = row_positions(vocabulary, alignment)
         self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
         self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
@@ -139,10 +142,10 @@ class SearchPlanner:
     def plan(self) -> SearchPlan:
         """Return the plan for the words that were added."""
         plan = self._plan
-        plan.word_numbers = np.array([word.word for word in plan.words], dtype=np.int64)
+        plan.word_numbers = np.array([word.number for word in plan.words], dtype=np.int64)
         plan.start_rows = self._alignment.boundary_rows[self._alignment.boundary_after[plan.word_numbers] - 1]
 
-        lengths = np.array([len(path.steps) for path in self._paths], dtype=np.int64)
+        lengths = np.array([len(path.transitions) for path in self._paths], dtype=np.int64)
         offsets = cumulative_offsets(lengths)
         searches, rows = np.array(self._path_searches, dtype=np.int64), np.array(self._path_rows, dtype=np.int64)
         plan.searches = np.repeat(searches, lengths)
@@ -152,15 +155,15 @@ class SearchPlanner:
         whole = (searches, rows + lengths, offsets[:-1], offsets[1:])
         plan.whole = WholePaths(*(column[is_whole] for column in whole))
 
-        plan.steps = [steps for path in self._paths for steps in path.steps]
-        counts = np.array([len(steps.kinds) for steps in plan.steps], dtype=np.int64)
-        observed = np.array([step for path in self._paths for step in path.observed], dtype=np.int64)
+        plan.transitions = [transitions for path in self._paths for transitions in path.transitions]
+        counts = np.array([len(transitions.outcomes) for transitions in plan.transitions], dtype=np.int64)
+        observed = np.array([place for path in self._paths for place in path.observed], dtype=np.int64)
         plan.observed_masses = np.where(observed < 0, -1, cumulative_offsets(counts)[:-1] + observed)
         plan.rows = np.repeat(plan.known_rows, counts)
-        plan.lists, plan.id_lists = needed_lists(plan.steps)
+        plan.lists, plan.id_lists = needed_lists(plan.transitions)
         return plan
 
-    def add(self, words: Ints, endings: Sequence[Ending], finder: StepFinder) -> None:
+    def add(self, words: Ints, endings: Sequence[Ending], events: WordEvents) -> None:
         """Plan the search for some words, of which this is what ends each of them."""
         boundaries = self._alignment.boundary_after[words] - 1
         start_rows = self._alignment.boundary_rows[boundaries]
@@ -169,8 +172,9 @@ class SearchPlanner:
         for n, branches in places:
             first_rows[n] = min(start_rows[n], *(self._branches.rows[branch] for branch in branches))
         first_search = len(self._plan.words)
-        finders = {ending: finder.before(ending) for ending in set(endings)}
-        self._plan.words += self._searched_words(words, first_rows, [finders[ending] for ending in endings])
+        by_ending = {ending: events.before(ending) for ending in set(endings)}
+        self._plan.words += self._searched_words(words, first_rows)
+        self._plan.events += [by_ending[ending] for ending in endings]
         has_start = self._has_start[boundaries]
         for n, branches in places:
             self._add_branches(first_search + n, int(start_rows[n]), bool(has_start[n]), branches)
@@ -178,11 +182,11 @@ class SearchPlanner:
         skipped = (self._positions[start_rows] - self._positions[first_rows])[starts]
         columns = (starts + first_search, start_rows[starts], skipped)
         for search, row, n_bytes in zip(*(column.tolist() for column in columns), strict=True):
-            word = self._plan.words[search]
-            path = word.finder.along(word.finder.inside(word.target[n_bytes:]), word.observed[row - word.first_row :])
+            word, event = self._plan.words[search], self._plan.events[search]
+            path = event.along(event.inside(word.target[n_bytes:]), word.observed[row - word.first_row :])
             self._add_path(search, row, path)
 
-    def _searched_words(self, words: Ints, first_rows: Ints, finders: Sequence[EndingSteps]) -> Iterable[SearchedWord]:
+    def _searched_words(self, words: Ints, first_rows: Ints) -> Iterable[Searched]:
         """Return words to search for, from the first row at which a prefix sets out."""
         alignment = self._alignment
         texts = alignment.text_of_word[words]
@@ -192,24 +196,24 @@ class SearchPlanner:
         begun = np.searchsorted(alignment.token_starts, ends)
         stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
         observed = map(self._ids.__getitem__, map(slice, (first_rows - texts).tolist(), stop_tokens.tolist()))
-        return map(SearchedWord, words.tolist(), texts.tolist(), targets, finders, first_rows.tolist(), observed)
+        return map(Searched, words.tolist(), texts.tolist(), first_rows.tolist(), observed, targets)
 
     def _add_branches(self, search: int, start_row: int, has_start: bool, branches: Sequence[int]) -> None:
         """Set out from other spellings of the word before.
 
         Where that word ends inside a token, the observed path begins with that token.
         """
-        word = self._plan.words[search]
+        word, event = self._plan.words[search], self._plan.events[search]
         for branch in branches:
             row = self._branches.rows[branch]
             rest = word.target[self._positions[row] - self._positions[word.first_row] :]
             if branch in self._branches.tails:
-                self._add_tail(search, word.finder, row, rest, branch)
+                self._add_tail(search, event, row, rest, branch)
                 continue
-            steps = self._restricted_steps(word.finder.inside(rest), branch)
-            path = ObservedPath((steps,), (-1,), is_whole=False)
+            transitions = self._by_branch(event.inside(rest), branch)
+            path = ObservedPath((transitions,), (-1,), is_whole=False)
             if row == start_row and not has_start:
-                path = word.finder.along(steps, word.observed[row - word.first_row :])
+                path = event.along(transitions, word.observed[row - word.first_row :])
             self._add_path(search, row, path)
 
     def _add_path(self, search: int, row: int, path: ObservedPath) -> None:
@@ -218,22 +222,22 @@ class SearchPlanner:
         self._path_rows.append(row)
         self._paths.append(path)
 
-    def _restricted_steps(self, steps: Steps, branch: int) -> Steps:
-        """Return those steps by which a branch leaves the text."""
-        number = self._branches.lists[branch]
-        if (steps, number) not in self._restricted:
-            self._restricted[steps, number] = steps.restricted_to(frozenset(self._branches.id_lists[number]))
-        return self._restricted[steps, number]
+    def _by_branch(self, transitions: Transitions, branch: int) -> Transitions:
+        """Return those transitions by which a branch leaves the text."""
+        key = (transitions, self._branches.lists[branch])
+        if key not in self._restricted:
+            self._restricted[key] = transitions.restricted_to(frozenset(self._branches.id_lists[key[1]]))
+        return self._restricted[key]
 
-    def _add_tail(self, search: int, finder: EndingSteps, row: int, rest: bytes, branch: int) -> None:
+    def _add_tail(self, search: int, event: WordEvent, row: int, rest: bytes, branch: int) -> None:
         """Set out from another spelling of the word before that has several tokens, if it agrees with the text."""
         tail = self._branches.tails[branch]
         written = b"".join(self._vocabulary.token_bytes[token] for token in tail.ids)
         if rest.startswith(written):
-            steps = finder.inside(rest[len(written) :])
-            if tail.last_ids and steps is not WHOLE_WORD:
-                steps = steps.restricted_to(frozenset(tail.last_ids))
-            self._plan.tails.append(Tail(search, row, tail.ids, steps, branch))
+            transitions = event.inside(rest[len(written) :])
+            if tail.last_ids and not transitions.is_whole:
+                transitions = transitions.restricted_to(frozenset(tail.last_ids))
+            self._plan.tails.append(Tail(search, row, tail.ids, transitions, branch))
 
     def _bytes(self, text: int, origin: int, end: int) -> bytes:
         """Return the bytes of a text from a position of the batch on; a space put before the text counts."""

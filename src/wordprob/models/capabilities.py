@@ -17,6 +17,10 @@ TOP_TOKENS_ONLY = (
     "a server lists only the most probable tokens, and this needs whole distributions; run the model on this machine."
 )
 
+SINGLE_PRECISION_NATS = 1e-4
+HALF_PRECISION_NATS = 1e-2
+"""The error of a word's surprisal in the arithmetic of a network, about."""
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -38,6 +42,8 @@ class Capabilities:
         Whether keeping the states of texts costs next to nothing, so that what goes beyond them starts from there.
     may_change
         Whether its weights, or what it is conditioned on, may change from one call to the next.
+    precision_nats
+        The error of a word's surprisal that its arithmetic has anyway: asking it for less beyond the texts is no use.
     """
 
     predicts_next_token: bool = True
@@ -47,6 +53,7 @@ class Capabilities:
     has_source: bool = False
     keeps_states: bool = False
     may_change: bool = False
+    precision_nats: float = SINGLE_PRECISION_NATS
 
 
 def capabilities_of(model: Any) -> Capabilities:

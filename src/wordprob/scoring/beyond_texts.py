@@ -1,133 +1,270 @@
-"""What the model is asked beyond the texts: the rest of spellings that leave them, and characters that are cut off."""
+"""The sums over own spellings: what the model is asked beyond the texts, until boundary masses are known well enough.
+
+Along the texts the model has told what follows the observed tokens at every boundary. Two things may be missing there:
+other own spellings of several tokens, and what becomes of characters that a token cuts off. Where they may change a
+word by more than the model's own arithmetic, both are prefixes of a search (:mod:`wordprob.covers.search`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints
-from wordprob.core.atoms import EITHER_SHARE, Atoms
-from wordprob.core.characters import Label
+from wordprob.core.arrays import Bools, Floats, Ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.equation import effective_boundaries
+from wordprob.covers.ask import open_prefixes, run_search
 from wordprob.covers.branches import BranchTail
-from wordprob.covers.cut_off_tokens import CutOffTokens
-from wordprob.covers.rounds import Question, QuestionStep, Reply, ask_questions, ask_together
+from wordprob.covers.events import BoundaryEvents, Transitions
+from wordprob.covers.search import Prefixes, Search, Searched, scored_ids
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
-from wordprob.scoring.cut_off_characters import CutOffReader
+from wordprob.models.request_arrays import ScoreArrays
+from wordprob.scoring.boundary_sets import BoundarySets
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.contexts import TextContexts
+from wordprob.scoring.mass_bounds import tail_bounds
 from wordprob.scoring.prepared_batch import PreparedBatch
-from wordprob.scoring.requests import TailScores, ids_before, window_lows
 
-TAILS_AT_ONCE = 2048
-"""Spellings that are followed beyond the text together."""
+SHARE_AT_START = 1 / 10
+"""Which part of the error of a word its text's start may have: that is computed once for all texts."""
+
+NEGLIGIBLE_TAIL = 1e-9
+"""A spelling of several tokens is not followed if its first token has no more than this share of what is known."""
+
+FOLLOWS_ALL_TAILS = 1e-3
+"""Up to this error, in nats, other spellings are followed even where they would change a word by less."""
 
 
 def ask_beyond_texts(
     model: LanguageModel,
     atoms: Atoms,
-    cut_off_tokens: CutOffTokens,
+    events: BoundaryEvents,
     prepared: PreparedBatch,
     collected: CollectedScores,
     states: PrefixStates | None = None,
 ) -> None:
-    """Ask what a batch needs beyond its texts, once the answers along them are collected, and collect that too.
+    """Turn B into B̃ at every boundary, once the answers along the texts are collected; ask what is missing.
 
     ``states`` are those of the texts, where the model keeps them.
     """
-    reader = CutOffReader(atoms, cut_off_tokens)
-    following = follow_tails(prepared, atoms, collected, reader)
-    reading = reader.read_boundaries(prepared, collected)
-    ask_together([ask_questions([following, reading])], model, atoms, states)
+    sums = _OwnSums(prepared, collected, events)
+    collected.boundaries, collected.certain = sums.log_known, sums.log_sure
+    boundaries = sums.to_search()
+    if len(boundaries):
+        search, tails, branches = sums.begin(boundaries)
+        contexts = TextContexts(prepared, shortens=True)
+        is_followed = sums.are_followed(search, tails)
+        search.wait_for(tails.at(np.flatnonzero(~is_followed)))
+        followed = tails.at(np.flatnonzero(is_followed))
+        answers = open_prefixes(search, followed, contexts, model, atoms, states)
+        if answers is not None:
+            sums.add_tails(branches[is_followed], followed, answers)
+        run_search(search, contexts, model, atoms, states)
+        collected.boundaries[boundaries], collected.certain[boundaries] = search.log_estimate, search.log_low
+        sums.remember_starts(boundaries)
+    collected.boundaries[prepared.missing] = np.nan
+    if collected.bounds is not None:
+        collected.bounds.apply_spellings(prepared, collected.replaced(prepared))
 
 
-def follow_tails(
-    prepared: PreparedBatch, atoms: Atoms, collected: CollectedScores, reader: CutOffReader
-) -> QuestionStep:
-    """Follow the spellings that leave a text and go on: log p of their ids after the first, and B at their end."""
-    branches = np.array(list(prepared.branches.tails), dtype=np.int64)
-    all_scores = []
-    for low in range(0, len(branches), TAILS_AT_ONCE):
-        some = branches[low : low + TAILS_AT_ONCE]
-        tails = [prepared.branches.tails[branch] for branch in some.tolist()]
-        asked = [n for n, tail in enumerate(tails) if not (tail.pending and len(tail.ids) == 1)]
-        questions = _questions(prepared, some[asked], [tails[n] for n in asked])
-        replies = dict(zip(asked, (yield questions) if questions else (), strict=True))
-        scores = _tail_scores(atoms, some, tails, replies)
-        if collected.bounds is not None:
-            bounds = [_bounds(tail, atoms, replies.get(n)) for n, tail in enumerate(tails)]
-            collected.bounds.add_tails(scores, np.array(bounds).T)
-        collected.add_tails(scores)
-        all_scores.append(scores)
-    yield from reader.read_tails(prepared, collected, all_scores)
+class _OwnSums:
+    """The sums over own spellings at the boundaries of a batch, as far as the pass along the texts tells.
 
+    Parameters
+    ----------
+    prepared, collected
+        The batch, and what the model said along its texts.
+    events
+        What may follow at boundaries.
 
-def _questions(prepared: PreparedBatch, branches: Ints, tails: Sequence[BranchTail]) -> list[Question]:
-    """Return what is asked about branches after the first id, which was asked for with the text."""
-    alignment = prepared.alignment
-    boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)[branches]
-    texts = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
-    rows = np.array(prepared.branches.rows, dtype=np.int64)[branches]
-    rows -= alignment.boundary_rows[alignment.first_boundaries[texts]]
-    endings = [tail.ids for tail in tails]
-    lows = window_lows(prepared, texts, rows, room=np.array(list(map(len, endings)), dtype=np.int64))
-    distinct = {id(tail): tail for tail in tails}  # the same few come again and again
-    lists = {key: [np.array(tail.last_ids)] if tail.last_ids else [] for key, tail in distinct.items()}
-    questions = []
-    sequences = ids_before(prepared, texts, rows, lows, endings)
-    n_kept = np.where(lows == 0, prepared.n_kept_ids[texts], np.iinfo(np.int64).max).tolist()
-    for number, tail in enumerate(tails):
-        seen = sequences.ids_of(number)
-        n_prefix = len(seen) - len(tail.ids)
-        questions.append(Question(seen, n_prefix, min(n_prefix, n_kept[number]), lists[id(tail)]))
-    return questions
+    Attributes
+    ----------
+    log_known
+        ``[W + D]``: log B̃ without spellings of several tokens, cut-off characters counted by what they usually become.
+    log_sure
+        ``[W + D]``: the same without cut-off characters.
+    """
 
+    def __init__(self, prepared: PreparedBatch, collected: CollectedScores, events: BoundaryEvents) -> None:
+        self._prepared = prepared
+        self._collected = collected
+        self._events = events
+        branches = prepared.branches
+        self._tails = np.array(sorted(branches.tails), dtype=np.int64)
+        self._boundary_of_branch = np.array(branches.boundaries, dtype=np.int64)
+        self._ratios = collected.branch_ratios(prepared)
+        has_no_tail = np.ones(len(branches), dtype=bool)
+        has_no_tail[self._tails] = False
+        self._alone = np.flatnonzero(has_no_tail)
+        observed = collected.boundaries.copy()
+        observed[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sure = np.log(np.maximum(np.exp(observed) - collected.counted, 0.0))
+        is_uncertain = collected.counted > 0.0
+        self.log_known = self._with_branches(observed)
+        self.log_sure = self._with_branches(np.where(is_uncertain, sure, observed))
 
-def _tail_scores(atoms: Atoms, branches: Ints, tails: Sequence[BranchTail], replies: dict[int, Reply]) -> TailScores:
-    """Return what the replies, by the number of the tail, say about tails."""
-    n_tails = len(tails)
-    open_shares = np.array([EITHER_SHARE if tail.pending else 0.0 for tail in tails])
-    with np.errstate(divide="ignore"):
-        log_boundaries = np.log(open_shares)
-    scores = TailScores(
-        branches=branches,
-        log_probs=np.zeros(n_tails),
-        log_boundaries=log_boundaries,
-        counted=open_shares.copy(),
-        error=open_shares.copy(),
-        log_masses=np.full((n_tails, len(atoms.labels)), np.nan),
-    )
-    by_boundary: dict[frozenset[Label], list[int]] = {}
-    for n, reply in replies.items():
-        tail, target = tails[n], reply.scores.target
-        if len(target):
-            scores.log_probs[n] = target.sum(dtype=np.float64)
+    def _with_branches(self, observed: Floats) -> Floats:
+        """Return log B̃ of the observed spelling and of those that end with the token by which they leave it."""
+        if not len(self._alone):
+            return observed.copy()
+        return effective_boundaries(observed, self._boundary_of_branch[self._alone], self._ratios[self._alone])
+
+    # --- where to search ---
+
+    def to_search(self) -> Ints:
+        """Return the boundaries whose mass is not known well enough; take those of starts that are known already."""
+        prepared = self._prepared
+        needed = np.zeros(len(self.log_known), dtype=bool)
+        if self._collected.bounds is None:  # bounds allow for whatever cut-off characters become
+            needed = self._widths > self.tolerances
+        needed[self._boundary_of_branch[self._tails]] = True
+        needed &= ~prepared.missing & ~self._is_unknown
+        for boundary in self._starts(np.flatnonzero(needed)):
+            known = self._events.known_starts.get(self._start_key(boundary))
+            if known is not None:
+                self._collected.certain[boundary], self._collected.boundaries[boundary] = known
+                needed[boundary] = False
+        return np.flatnonzero(needed)
+
+    @property
+    def _widths(self) -> Floats:
+        """``[W + D]``: how wide the interval of log B̃ is at every boundary because of cut-off characters."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            widths = np.exp(np.log(self._collected.cut_off) - self.log_sure)
+        widths[self._prepared.boundary_sets <= BoundarySets.NOTHING] = 0.0
+        return np.nan_to_num(widths, nan=0.0, posinf=np.inf)
+
+    @property
+    def tolerances(self) -> Floats:
+        """``[W + D]``: how wide it may be: a word's error is that of both of its boundaries together.
+
+        What one boundary does not need, the other may have.
+        """
+        prepared = self._prepared
+        largest = prepared.settings.precision_nats
+        widths = self._widths
+        neighbour = np.zeros_like(widths)
+        neighbour[1:] = widths[:-1]
+        neighbour[:-1] = np.maximum(neighbour[:-1], widths[1:])
+        tolerances: Floats = np.maximum(largest / 2, largest - neighbour)
+        tolerances[prepared.alignment.first_boundaries] = SHARE_AT_START * largest
+        return tolerances
+
+    @property
+    def _is_unknown(self) -> Bools:
+        """``[W + D]``: True where the model said nothing, although the observed tokens end there."""
+        ends_there = self._prepared.boundary_sets != BoundarySets.NOTHING
+        unknown: Bools = ends_there & np.isnan(self._collected.boundaries)
+        return unknown
+
+    # --- the search ---
+
+    def begin(self, boundaries: Ints) -> tuple[Search, Prefixes, Ints]:
+        """Return a search for each boundary with what is known, the spellings of several tokens, and their branches."""
+        prepared, alignment = self._prepared, self._prepared.alignment
+        texts = np.searchsorted(alignment.first_boundaries, boundaries, side="right") - 1
+        rows = alignment.boundary_rows[boundaries]
+        searched = list(map(Searched, boundaries.tolist(), texts.tolist(), rows.tolist()))
+        number = np.full(len(self.log_known), -1)
+        number[boundaries] = np.arange(len(boundaries))
+        tails = self._tails[number[self._boundary_of_branch[self._tails]] >= 0]
+        scales = self._log_scales(boundaries, tails, number)
+        tolerances = self.tolerances[boundaries] if self._collected.bounds is None else np.full(len(searched), np.inf)
+        search = Search(searched, scales, tolerances)
+
+        alone = self._alone[number[self._boundary_of_branch[self._alone]] >= 0]
+        of_alone = number[self._boundary_of_branch[alone]]
+        search.count(of_alone, np.exp(self._ratios[alone] - scales[of_alone]))
+        sets = prepared.boundary_sets[boundaries]
+        certain = np.flatnonzero(sets == BoundarySets.EVERYTHING)
+        search.count(certain, np.exp(-scales[certain]))
+        self._open_observed(search, boundaries, rows, np.flatnonzero(sets > BoundarySets.NOTHING))
+        of_tails = number[self._boundary_of_branch[tails]]
+        return search, self._tail_prefixes(tails, of_tails), tails
+
+    def _open_observed(self, search: Search, boundaries: Ints, rows: Ints, places: Ints) -> None:
+        """Continue from the observed tokens: the pass along the texts has told the mass of every atom after them."""
+        prepared = self._prepared
+        numbers = prepared.boundary_sets[boundaries[places]].tolist()
+        whole = [self._events.ending_with(prepared.sets.labels(number) or frozenset()).whole for number in numbers]
+        prefixes = Prefixes.scored(places, rows[places], np.zeros(len(places)), whole)
+        search.open_whole(prefixes, self._collected.boundary_masses[boundaries[places]])
+
+    def _tail_prefixes(self, tails: Ints, searches: Ints) -> Prefixes:
+        """Return spellings of several tokens as prefixes, of which the first token is scored."""
+        branches = self._prepared.branches
+        described = [branches.tails[number] for number in tails.tolist()]
+        return Prefixes(
+            search=searches,
+            row=np.array(branches.rows, dtype=np.int64)[tails],
+            ids=[tail.ids for tail in described],
+            transitions=[self._transitions(tail) for tail in described],
+            log_prob=self._ratios[tails],
+            n_unscored=np.array([len(tail.ids) - 1 for tail in described], dtype=np.int64),
+        )
+
+    def _transitions(self, tail: BranchTail) -> Transitions:
+        """Return what the next token makes of a spelling once all its ids are written."""
+        event = self._events.ending_with(tail.boundary)
         if tail.last_ids:
-            scores.log_boundaries[n] = reply.gathered[0]
-        elif not tail.pending:
-            scores.log_masses[n] = reply.scores.mass[-1]
-            by_boundary.setdefault(tail.boundary, []).append(n)
-    for boundary, places in by_boundary.items():
-        ending = EndingColumns.of(_members(atoms, boundary), atoms.open_shares(boundary))
-        found = ending_mass(scores.log_masses, np.array(places), ending)
-        scores.log_boundaries[places], scores.counted[places], scores.error[places] = found
-    return scores
+            return event.by_one_of(tail.last_ids)
+        return event.inside_character(tail.pending) if tail.pending else event.whole
 
+    def _log_scales(self, boundaries: Ints, tails: Ints, number: Ints) -> Floats:
+        """Return about the logarithm of each boundary's mass, so that masses relative to it are near 1."""
+        scales = np.where(np.isfinite(self.log_known), self.log_known, -np.inf)[boundaries]
+        ratios = np.where(np.isfinite(self._ratios), self._ratios, -np.inf)
+        np.maximum.at(scales, number[self._boundary_of_branch[tails]], ratios[tails])
+        return np.where(np.isfinite(scales), scales, 0.0)
 
-def _members(atoms: Atoms, labels: frozenset[Label]) -> Floats:
-    """Return ``[K]``: 1 where an atom has one of the labels, else 0."""
-    members = np.zeros(len(atoms.labels))
-    members[atoms.columns(labels)] = 1.0
-    return members
+    def are_followed(self, search: Search, tails: Prefixes) -> Bools:
+        """Return True for spellings that are followed at once, whether they change a word by much or not."""
+        is_cut_off = np.array([bool(transitions.tokens) for transitions in tails.transitions], dtype=bool)
+        is_asked: Bools = (tails.n_unscored > 0) | ~is_cut_off
+        if self._collected.bounds is not None:
+            return is_asked
+        if self._prepared.settings.precision_nats > FOLLOWS_ALL_TAILS:
+            return np.zeros(len(tails), dtype=bool)
+        is_heavy: Bools = np.exp(tails.log_prob - search.log_scales[tails.search]) > NEGLIGIBLE_TAIL
+        return is_asked & is_heavy
 
+    def add_tails(self, branches: Ints, tails: Prefixes, answers: ScoreArrays) -> None:
+        """Note what the model said about spellings of several tokens."""
+        collected = self._collected
+        log_probs = scored_ids(answers.target, tails.n_unscored)
+        collected.leaving[branches] += log_probs
+        collected.is_tail_scored[branches] = True
+        if collected.bounds is not None:
+            described = [self._prepared.branches.tails[number] for number in branches.tolist()]
+            events = [transitions.event for transitions in tails.transitions]
+            scores = [scores for _, scores in answers]
+            after = list(map(tail_bounds, described, events, scores))
+            collected.bounds.add_tails(branches, log_probs, np.array(after).reshape(-1, 2).T)
 
-def _bounds(tail: BranchTail, atoms: Atoms, reply: Reply | None) -> tuple[float, float]:
-    """Return the least and the most that log B can be at the end of a spelling that left its text."""
-    unlisted = None if reply is None else reply.scores.unlisted
-    if reply is None or unlisted is None or tail.pending:
-        return -np.inf, 0.0  # what the character becomes is not read on
-    if tail.last_ids:
-        listed, most = unlisted.gathered_listed[reply.lists][0], unlisted.gathered_most[reply.lists][0]
-        with np.errstate(divide="ignore"):
-            return float(np.log(listed)), float(np.log(listed + most))
-    members, perhaps = _members(atoms, tail.boundary) > 0, atoms.open_shares(tail.boundary).error > 0
-    return unlisted.log_bounds(len(unlisted.mass) - 1, members, perhaps)
+    # --- starts of texts, which are alike ---
+
+    def _starts(self, boundaries: Ints) -> list[int]:
+        """Return those of the boundaries that are the start of a text with nothing of its own before it."""
+        if self._prepared.chunk.heads is not None:
+            return []
+        found: list[int] = boundaries[np.isin(boundaries, self._prepared.alignment.first_boundaries)].tolist()
+        return found
+
+    def _start_key(self, boundary: int) -> Hashable:
+        """Return what the mass at the start of a text depends on."""
+        prepared = self._prepared
+        numbers = np.flatnonzero(self._boundary_of_branch == boundary).tolist()
+        branches = prepared.branches
+        ways = [(branches.id_lists[branches.lists[n]], branches.tails.get(n)) for n in numbers]
+        settings = prepared.settings
+        labels = prepared.sets.labels(int(prepared.boundary_sets[boundary]))
+        return settings.start_ids, settings.precision_nats, labels, tuple(ways)
+
+    def remember_starts(self, boundaries: Ints) -> None:
+        """Keep what was found at the starts of texts, unless it is bounds."""
+        if self._collected.bounds is None:
+            for boundary in self._starts(boundaries):
+                values = (float(self._collected.certain[boundary]), float(self._collected.boundaries[boundary]))
+                self._events.known_starts[self._start_key(boundary)] = values

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Floats, Ints, concat_ints, concat_ranges, row_sums, segment_sums
+from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges, row_sums, segment_sums
 from wordprob.core.atoms import OpenShares
-from wordprob.core.equation import effective_boundaries, logsumexp
+from wordprob.core.equation import logsumexp
 from wordprob.models.protocol import log_sum_exp
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepared_batch import PreparedBatch
-from wordprob.scoring.requests import Answers, TailScores, WindowRequests
+from wordprob.scoring.requests import Answers, WindowRequests
 
 NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -33,13 +33,15 @@ class EndingMass(NamedTuple):
     ----------
     log_mass
         ``[N]``: log B.
-    counted, error
-        ``[N]``: the mass in B of cut-off characters of which only some end the word, and by how much that may be off.
+    counted
+        ``[N]``: the mass in B of cut-off characters of which only some end the word.
+    cut_off
+        ``[N]``: the mass of all such characters.
     """
 
     log_mass: Floats
     counted: Floats
-    error: Floats
+    cut_off: Floats
 
 
 class EndingColumns(NamedTuple):
@@ -52,7 +54,7 @@ class EndingColumns(NamedTuple):
     n_sure
         How many the first of these are.
     open_shares
-        What is made of the others, an entry for each.
+        How the others are counted, an entry for each.
     """
 
     columns: Ints
@@ -62,8 +64,8 @@ class EndingColumns(NamedTuple):
     @classmethod
     def of(cls, members: Floats, open_shares: OpenShares) -> EndingColumns:
         """Return the columns of atoms: ``members`` is 1 where one ends a word, all are ``[K]``."""
-        sure, others = np.flatnonzero(members), np.flatnonzero(open_shares.error)
-        shares = OpenShares(open_shares.counted[others], open_shares.error[others])
+        sure, others = np.flatnonzero(members), np.flatnonzero(open_shares.cut_off)
+        shares = OpenShares(open_shares.counted[others], open_shares.cut_off[others])
         return cls(np.concatenate([sure, others]), len(sure), shares)
 
 
@@ -79,14 +81,14 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
     ending
         Which atoms end a word there.
     """
-    sure, counted, error = np.empty((3, len(rows)))
+    sure, counted, cut_off = np.empty((3, len(rows)))
     for low in range(0, len(rows), PLACES_AT_ONCE):
         some = slice(low, low + PLACES_AT_ONCE)
         masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
         sure[some] = row_sums(masses[:, : ending.n_sure])
         others = masses[:, ending.n_sure :]
         counted[some] = row_sums(others * ending.open_shares.counted)
-        error[some] = row_sums(others * ending.open_shares.error)
+        cut_off[some] = row_sums(others)
     total = sure + counted
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
@@ -96,7 +98,7 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
         with np.errstate(divide="ignore"):
             terms[:, ending.n_sure :] += np.log(ending.open_shares.counted)
         log_mass[tiny] = log_sum_exp(terms)
-    return EndingMass(log_mass, counted, error)
+    return EndingMass(log_mass, counted, cut_off)
 
 
 class BoundaryMasses:
@@ -139,37 +141,6 @@ class BoundaryMasses:
 
 
 @dataclass
-class UnreadMasses:
-    """What was counted in own spellings before cut-off characters were read on.
-
-    Attributes
-    ----------
-    boundaries
-        ``[W + D]``: log B after the observed tokens.
-    after_leaving
-        For every branch, log B at its end.
-    counted, error
-        For every branch, the mass in that B of cut-off characters, and by how much it may be off.
-    """
-
-    boundaries: Floats
-    after_leaving: Floats
-    counted: Floats
-    error: Floats
-
-    @classmethod
-    def empty(cls, n_branches: int) -> UnreadMasses:
-        """Make room for what is known of branches."""
-        return cls(np.zeros(0), *np.zeros((3, n_branches)))
-
-    def add_tails(self, tails: TailScores) -> None:
-        """Take what the model said of the rest of spellings that left a text."""
-        self.after_leaving[tails.branches] = tails.log_boundaries
-        self.counted[tails.branches] = tails.counted
-        self.error[tails.branches] = tails.error
-
-
-@dataclass
 class CollectedScores:
     """Everything in natural logarithms, along the batch; not a number where the model said nothing.
 
@@ -181,42 +152,39 @@ class CollectedScores:
         ``[W + D]``: log B at every boundary, and log B̃ once other spellings are added.
     ends
         ``[D]``: log p of each text ending after its last token.
+    certain
+        ``[W + D]``: log B̃, as far as it is certain whatever cut-off characters become.
     leaving
-        For every branch, log p of leaving the text; with its tail, once that is known.
-    after_leaving
-        For every branch, log B at its end.
+        For every branch, log p of leaving the text; with all its tokens, once that is known.
+    is_tail_scored
+        For every branch, whether that is known.
     statistics
         By name, ``[W]``: statistics of the distribution where each word begins.
     undecided
         By boundary: the share of what may follow that leaves open whether a word has ended.
-    counted, error
+    counted, cut_off
         ``[W + D]``: the mass that counts, at every boundary, of cut-off characters of which only some end a word, and
-        by how much that may be off where they are not read on.
-    read_on
-        ``[W + D]``: where they were read on, the mass of those that end it; otherwise not a number.
+        the mass of all of them.
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
         The log-mass of every atom at every boundary.
     bounds
         How far masses may be off, of a model that lists only its most probable tokens.
-    unread
-        What was counted before cut-off characters were read on, where every spelling is searched for.
     """
 
     token_log_probs: Floats
     boundaries: Floats
+    certain: Floats
     ends: Floats
     leaving: Floats
-    after_leaving: Floats
+    is_tail_scored: Bools
     statistics: dict[str, Floats]
     counted: Floats
-    error: Floats
-    read_on: Floats
+    cut_off: Floats
     step_masses: Floats
     boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
-    unread: UnreadMasses | None = None
     undecided: dict[int, float] = field(default_factory=dict)
     _columns_of_set: dict[int, EndingColumns] = field(default_factory=dict, repr=False)
 
@@ -228,17 +196,16 @@ class CollectedScores:
         return cls(
             token_log_probs=np.full(len(alignment.ids), np.nan),
             boundaries=np.full(n_boundaries, np.nan),
+            certain=np.full(n_boundaries, np.nan),
             ends=np.full(alignment.n_texts, np.nan),
             leaving=np.zeros(len(prepared.branches)),
-            after_leaving=np.zeros(len(prepared.branches)),
+            is_tail_scored=np.zeros(len(prepared.branches), dtype=bool),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
             counted=np.zeros(n_boundaries),
-            error=np.zeros(n_boundaries),
-            read_on=np.full(n_boundaries, np.nan),
+            cut_off=np.zeros(n_boundaries),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=BoundaryMasses(prepared),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
-            unread=None if plan is None else UnreadMasses.empty(len(prepared.branches)),
         )
 
     def add(self, prepared: PreparedBatch, answers: Answers) -> None:
@@ -272,7 +239,7 @@ class CollectedScores:
             places = np.flatnonzero(sets == number)
             here = boundaries[places]
             found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
-            self.boundaries[here], self.counted[here], self.error[here] = found
+            self.boundaries[here], self.counted[here], self.cut_off[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))
@@ -308,38 +275,15 @@ class CollectedScores:
                 masses = scores.mass[scores.offsets[number] + row, prepared.undecided_atoms[boundary]]
                 self.undecided[boundary] = float(np.exp(logsumexp(masses.astype(np.float64))))
 
-    def add_tails(self, tails: TailScores) -> None:
-        """Take what the model said of the rest of spellings that left a text."""
-        self.leaving[tails.branches] += tails.log_probs
-        self.after_leaving[tails.branches] = tails.log_boundaries
-        if self.unread is not None:
-            self.unread.add_tails(tails)
-
-    def apply_spellings(self, prepared: PreparedBatch) -> None:
-        """Turn B into B̃: 1 where a boundary is certain, all spellings together, nothing where there is no boundary."""
-        if self.unread is not None:
-            self.unread.boundaries = self.boundaries.copy()
-        read = ~np.isnan(self.read_on)
-        if read.any():
-            decided = np.maximum(np.exp(self.boundaries[read]) - self.counted[read], 0.0)
-            with np.errstate(divide="ignore"):
-                self.boundaries[read] = np.log(decided + self.read_on[read])
-        self.boundaries[prepared.boundary_sets == BoundarySets.EVERYTHING] = 0.0
-        if len(prepared.branches):
-            self._add_branches(prepared)
-        self.boundaries[prepared.missing] = np.nan
-        if self.bounds is not None:
-            self.bounds.apply_spellings(prepared, self._replaced(prepared))
-
     def branch_ratios(self, prepared: PreparedBatch) -> Floats:
         """Return, for every branch, log p of its tokens relative to the observed ones.
 
         What both paths share, up to where the branch leaves, cancels.
         """
         with np.errstate(invalid="ignore"):  # a spelling of probability zero has no ratio to others
-            return self.leaving - self._replaced(prepared)
+            return self.leaving - self.replaced(prepared)
 
-    def _replaced(self, prepared: PreparedBatch) -> Floats:
+    def replaced(self, prepared: PreparedBatch) -> Floats:
         """Return, for every branch, log p of the observed tokens that it replaces."""
         alignment = prepared.alignment
         boundaries = np.array(prepared.branches.boundaries, dtype=np.int64)
@@ -347,9 +291,3 @@ class CollectedScores:
         leaves = np.array(prepared.branches.rows, dtype=np.int64) - text
         stops = alignment.boundary_rows[boundaries] - text
         return segment_sums(self.token_log_probs, leaves, stops)
-
-    def _add_branches(self, prepared: PreparedBatch) -> None:
-        """Add the other spellings to the observed one."""
-        boundaries = np.array(prepared.branches.boundaries)
-        others = self.branch_ratios(prepared) + self.after_leaving
-        self.boundaries[:] = effective_boundaries(self.boundaries, boundaries, others)

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wordprob.core.arrays import Floats
+from wordprob.core.arrays import Floats, Ints
 from wordprob.core.equation import effective_boundaries
+from wordprob.covers.branches import BranchTail
+from wordprob.covers.events import BoundaryEvent
+from wordprob.models.protocol import Scores
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.prepared_batch import PreparedBatch
-from wordprob.scoring.requests import Answers, TailScores
+from wordprob.scoring.requests import Answers
 
 
 @dataclass
@@ -53,7 +56,7 @@ class MassBounds:
                 row = int(prepared.alignment.boundary_rows[boundary] - asked.first_rows[window])
                 number = int(prepared.boundary_sets[boundary])
                 members = prepared.set_members[number] > 0
-                ambiguous = prepared.open_shares.error[number] > 0
+                ambiguous = prepared.open_shares.cut_off[number] > 0
                 self.boundaries[:, boundary] = unlisted.log_bounds(row, members, ambiguous)
             branches = asked.branch_order[asked.branches.starts[window] : asked.branches.stops[window]]
             n_branches = len(branches)
@@ -63,10 +66,13 @@ class MassBounds:
                 with np.errstate(divide="ignore"):
                     self.leaving[:, branches] = np.log([listed, listed + most])
 
-    def add_tails(self, tails: TailScores, after: Floats) -> None:
-        """Take what the model left open at the end of spellings that left a text: ``[2, N]``, log B there."""
-        self.leaving[:, tails.branches] += tails.log_probs
-        self.after_leaving[:, tails.branches] = after
+    def add_tails(self, branches: Ints, log_probs: Floats, after: Floats) -> None:
+        """Take what the model said about spellings that left a text.
+
+        ``log_probs`` are those of all their tokens but the first, ``after`` is ``[2, N]``: log B at their ends.
+        """
+        self.leaving[:, branches] += log_probs
+        self.after_leaving[:, branches] = after
 
     def apply_spellings(self, prepared: PreparedBatch, observed: Floats) -> None:
         """Turn B into B̃; ``observed`` are the log-probabilities of the tokens that each branch replaces."""
@@ -78,3 +84,18 @@ class MassBounds:
                     others = leaving - observed + after
                 values[:] = effective_boundaries(values, branch_boundaries, others)
             values[prepared.missing] = np.nan
+
+
+def tail_bounds(tail: BranchTail, event: BoundaryEvent, scores: Scores) -> tuple[float, float]:
+    """Return the least and the most that log B can be at the end of a spelling that left its text."""
+    unlisted = scores.unlisted
+    if unlisted is None or tail.pending:
+        return -np.inf, 0.0  # what the character becomes is not read on
+    if tail.last_ids:
+        listed, most = unlisted.gathered_listed[0], unlisted.gathered_most[0]
+        with np.errstate(divide="ignore"):
+            return float(np.log(listed)), float(np.log(listed + most))
+    members, perhaps = np.zeros((2, unlisted.listed.shape[1]), dtype=bool)
+    members[event.columns.ending] = True
+    perhaps[event.columns.cut_off] = True
+    return unlisted.log_bounds(len(unlisted.mass) - 1, members, perhaps)

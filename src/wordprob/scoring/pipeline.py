@@ -54,8 +54,8 @@ def score_in_threads(
             collecting = []
             for answers in ask_along_texts(model, preparer.atoms, prepared, asked, kept, text_done):
                 collecting.append(finishing.submit(collected.add, prepared, answers))
-            tokens = preparer.cut_off_tokens
-            go_beyond = partial(ask_beyond_texts, model, preparer.atoms, tokens, prepared, collected, kept)
+            events = preparer.events
+            go_beyond = partial(ask_beyond_texts, model, preparer.atoms, events, prepared, collected, kept)
             sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
             unfinished.append(finishing.submit(_finish, prepared, collected, collecting, go_beyond, sum_up))
             n_done += len(prepared.chunk.documents)
@@ -76,7 +76,6 @@ def _finish(
     for step in collecting:
         step.result()  # raises what went wrong there
     go_beyond()
-    collected.apply_spellings(prepared)
     return estimate_batch(prepared, collected, sum_up())
 
 

@@ -15,8 +15,8 @@ from wordprob.core.text import TextBatch, Word
 from wordprob.core.windows import Window, windows
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
 from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.events import BoundaryEvents, Ending, WordEvents
 from wordprob.covers.search_plan import REWRITTEN, SearchPlanner
-from wordprob.covers.search_steps import Ending, StepFinder
 from wordprob.covers.spellings import SpellingFinder
 from wordprob.covers.token_index import TokenIndex
 from wordprob.errors import InputError
@@ -51,11 +51,12 @@ class TextPreparer:
         self.atoms = atoms_of(tokenizer.vocabulary, self.definition, vocab_size)
         self._vocabulary = tokenizer.vocabulary
         self._finders: dict[str, SpellingFinder] = {}
-        self._step_finders: dict[str, StepFinder] = {}
+        self._word_events: dict[str, WordEvents] = {}
         self._sets = BoundarySets(self.atoms)
         self._starts = TextStarts(self._vocabulary, self.definition, self.atoms, self._sets)
         self._no_rule = WithoutBoundaries(self.definition)
-        self.cut_off_tokens = CutOffTokens(self._vocabulary, self.definition, self.atoms)
+        self._cut_off_tokens = CutOffTokens(self._vocabulary, self.definition, self.atoms)
+        self.events = BoundaryEvents(self.atoms, self._cut_off_tokens)
 
     def finder(self, rule: WordDefinition) -> SpellingFinder:
         """Return what finds other spellings of words that end by a rule."""
@@ -243,15 +244,15 @@ class TextPreparer:
                 prepared.add_note(word, REWRITTEN)
             searched = words[wanted & is_known]
             endings, numbers = self._endings(alignment, rule, searched)
-            planner.add(searched, [endings[number] for number in numbers.tolist()], self._step_finder(rule))
+            planner.add(searched, [endings[number] for number in numbers.tolist()], self._events_of(rule))
         prepared.search_plan = planner.plan()
 
-    def _step_finder(self, rule: WordDefinition) -> StepFinder:
-        if rule.name not in self._step_finders:
+    def _events_of(self, rule: WordDefinition) -> WordEvents:
+        if rule.name not in self._word_events:
             index = TokenIndex(self._vocabulary, len(self.atoms.atom_of_token))
             joined = self.finder(rule).joined
-            self._step_finders[rule.name] = StepFinder(index, joined, self.atoms, self.cut_off_tokens)
-        return self._step_finders[rule.name]
+            self._word_events[rule.name] = WordEvents(index, joined, self.atoms, self._cut_off_tokens)
+        return self._word_events[rule.name]
 
 
 def _words_by_tokens(alignment: Alignment, text: int) -> Iterator[range]:

@@ -104,6 +104,8 @@ class BatchSettings:
     max_width
         For a model that lists only its most probable tokens: how wide the interval of a word's surprisal may be
         without a note, in nats; ``None`` for a model whose masses are exact.
+    precision_nats
+        By how much the surprisal of a word may be off because of what the model is not asked beyond the texts.
     """
 
     start_ids: tuple[int, ...]
@@ -114,6 +116,7 @@ class BatchSettings:
     estimators: tuple[str, ...] = ()
     search: SearchSettings | None = None
     max_width: float | None = None
+    precision_nats: float = 1e-4
 
 
 @dataclass

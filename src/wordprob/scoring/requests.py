@@ -5,18 +5,16 @@ What goes beyond the texts is asked after that: :mod:`wordprob.scoring.beyond_te
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.alignment import Cut
-from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges, cumulative_offsets
+from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
 from wordprob.covers.search_plan import SearchPlan
@@ -110,32 +108,6 @@ class Answers(NamedTuple):
     scores: ScoreArrays
 
 
-@dataclass(frozen=True)
-class TailScores:
-    """What the model says of the rest of spellings that left a text, one entry for each.
-
-    Attributes
-    ----------
-    branches
-        ``[N]``: the numbers of the branches.
-    log_probs
-        ``[N]``: log p of all ids but the first, which the model was asked about with the text.
-    log_boundaries
-        ``[N]``: log B after them.
-    counted, error
-        ``[N]``: the mass in B of cut-off characters of which only some end the word, and by how much that may be off.
-    log_masses
-        ``[N, K]``: the log-mass of every atom after them, where they end the word by what comes next.
-    """
-
-    branches: Ints
-    log_probs: Floats
-    log_boundaries: Floats
-    counted: Floats
-    error: Floats
-    log_masses: Floats
-
-
 def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
     """Return what the model sees before a row of a text: what comes before every text, and the window's tokens.
 
@@ -148,18 +120,6 @@ def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, roo
         low = max(low, len(head) + row + room - max_text_tokens)
     ids = prepared.alignment.tokens_of_text(text)[max(0, low - len(head)) : row]
     return np.concatenate([prepared.start_ids, head[low:], ids])
-
-
-def window_lows(prepared: PreparedBatch, texts: Ints, rows: Ints, room: Ints) -> Ints:
-    """Return where the windows that answer for rows of texts begin, so that there is room for further tokens."""
-    windows = prepared.window_array
-    text_rows = prepared.alignment.token_offsets[:-1] + np.arange(prepared.alignment.n_texts)
-    first_rows = text_rows[windows[:, 0]] + windows[:, 2]
-    lows: Ints = windows[np.searchsorted(first_rows, text_rows[texts] + rows, side="right") - 1, 1]
-    max_text_tokens = prepared.settings.max_text_tokens
-    if max_text_tokens is not None:
-        lows = np.maximum(lows, prepared.head_lengths[texts] + rows + room - max_text_tokens)
-    return lows
 
 
 def ids_before(
@@ -401,9 +361,3 @@ def _scored(
         return model.score(requests, atoms)
     shared = share_beginnings(requests)
     return shared.complete(model.open(shared.asked, atoms, states))
-
-
-def window_of(prepared: PreparedBatch, text: int, row: int) -> Window:
-    """Return the window that answers for a row of a text."""
-    text_windows = prepared.windows[text]
-    return text_windows[bisect_right(text_windows, row, key=attrgetter("first")) - 1]

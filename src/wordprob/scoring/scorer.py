@@ -105,8 +105,7 @@ def collect_chunk(
     for answers in ask_along_texts(model, preparer.atoms, prepared, states=states, text_done=text_done):
         collected.add(prepared, answers)
     # Where other spellings leave them, and where characters are cut off.
-    ask_beyond_texts(model, preparer.atoms, preparer.cut_off_tokens, prepared, collected, states)
-    collected.apply_spellings(prepared)
+    ask_beyond_texts(model, preparer.atoms, preparer.events, prepared, collected, states)
     return prepared, collected
 
 
@@ -488,7 +487,7 @@ class Scorer:
             definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
         )
         if self._capabilities.may_change:
-            preparer.cut_off_tokens.known_starts.clear()
+            preparer.events.known_starts.clear()
         return preparer
 
     @property
@@ -515,6 +514,7 @@ class Scorer:
             estimators=tuple(options.estimators),
             search=_search_settings(options),
             max_width=_max_width(options, self.model),
+            precision_nats=self._capabilities.precision_nats,
         )
 
     def _chunks(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from wordprob.core.arrays import segment_sums
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
-from wordprob.covers.spelling_search import FoundSpelling, SearchedWord, SpellingSearch
+from wordprob.covers.search import FoundSpelling, Search, Searched
 from wordprob.errors import InputError, counted
 from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates
 from wordprob.options import ScoringOptions
-from wordprob.scoring.all_spellings import AllSpellings
+from wordprob.scoring.all_spellings import search_all_spellings
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
@@ -202,22 +202,21 @@ def spellings_of(
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)
     scored = prepared.is_scored.nonzero()[0].tolist()
     _check_count(len(scored), word, choice)
-    searcher = AllSpellings(scorer.model, preparer.atoms, tolerance * math.log(2.0), max_open)
-    search = searcher.search(prepared, collected, states, keep_spellings=True)
-    if not search.words:
+    search = search_all_spellings(scorer.model, preparer.atoms, prepared, collected, states, keep_spellings=True)
+    if not search.searched:
         reason = "; ".join(prepared.notes.get(scored[0], ["it has no value"]))
         raise InputError(f"there are no spellings of '{word}' to look for: {reason}.")
-    empty = WordSpellings(context, word, (), 0.0, 0.0, 0.0, 0, bool(search.is_within(searcher.tolerance_nats)[0]), unit)
+    empty = WordSpellings(context, word, (), 0.0, 0.0, 0.0, 0, bool(search.is_within[0]), unit)
     return _word_spellings(scorer, prepared, collected, search, empty)
 
 
 def _word_spellings(
-    scorer: Scorer, prepared: PreparedBatch, collected: CollectedScores, search: SpellingSearch, empty: WordSpellings
+    scorer: Scorer, prepared: PreparedBatch, collected: CollectedScores, search: Search, empty: WordSpellings
 ) -> WordSpellings:
     """Put together what the search for one word found, as probabilities given the words before."""
     alignment = prepared.alignment
-    (word,) = search.words
-    boundary = int(alignment.boundary_after[word.word])
+    (word,) = search.searched
+    boundary = int(alignment.boundary_after[word.number])
     start_row = int(alignment.boundary_rows[boundary - 1])
     log_before = float(collected.boundaries[boundary - 1])
     to_probability = math.exp(float(search.log_scales[0]) - log_before)
@@ -230,7 +229,7 @@ def _word_spellings(
             ids, tokens = _ids_and_tokens(scorer.model.tokenizer.vocabulary, ids, each.last_ids)
             spellings.append(Spelling(tokens, ids, each.mass * to_probability, is_own(each)))
     spellings.sort(key=lambda spelling: -spelling.probability)
-    own = segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens)[word.word]
+    own = segment_sums(collected.token_log_probs, alignment.first_tokens, alignment.stop_tokens)[word.number]
     highest = math.exp(float(search.log_high[0]) - log_before)
     return empty._replace(
         spellings=tuple(spellings),
@@ -272,7 +271,7 @@ class _OwnSpellings:
         The batch, the word, and the boundary after it.
     """
 
-    def __init__(self, prepared: PreparedBatch, word: SearchedWord, boundary: int) -> None:
+    def __init__(self, prepared: PreparedBatch, word: Searched, boundary: int) -> None:
         self._word = word
         self._branches = prepared.branches
         self._numbers = [n for n, to in enumerate(prepared.branches.boundaries) if to == boundary]

@@ -14,7 +14,7 @@ from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, listing
 from wordprob.models import threads
-from wordprob.models.capabilities import Capabilities
+from wordprob.models.capabilities import HALF_PRECISION_NATS, SINGLE_PRECISION_NATS, Capabilities
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.forward import FIRST_IDS, Forward
 from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
@@ -26,6 +26,7 @@ from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatc
 if TYPE_CHECKING:
     import torch
 
+SINGLE_PRECISION_BYTES = 4
 BATCHES_IN_FLIGHT = 8
 """Batches that a GPU is given before the scores of the first one are read."""
 UNDECLARED_MAX_TOKENS = 4096
@@ -146,7 +147,9 @@ class HFModel:
     def capabilities(self) -> Capabilities:
         """What the model can do."""
         keeps_states = self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
-        return Capabilities(keeps_states=keeps_states, may_change=self.may_change)
+        is_half = self.network.dtype.itemsize < SINGLE_PRECISION_BYTES
+        precision_nats = HALF_PRECISION_NATS if is_half else SINGLE_PRECISION_NATS
+        return Capabilities(keeps_states=keeps_states, may_change=self.may_change, precision_nats=precision_nats)
 
     @property
     def weight_bytes(self) -> int:

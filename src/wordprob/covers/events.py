@@ -1,0 +1,436 @@
+"""Events read token by token: what the next token makes of a text that is still open.
+
+An *event* is a set of texts that can be told by reading on. After each token a text is *in* (whatever follows), *out*
+(whatever follows), or still *open*. For an open state the vocabulary falls into tokens that lead in, which are added
+up, and tokens that lead to other open states, each by itself; all others lead out. These are the state's
+:class:`Transitions`. Two events are made here:
+
+- :class:`BoundaryEvent`: what follows ends a word. Almost every token decides that by its first character, so the
+  masses of atoms suffice; a token that holds only the first bytes of a character leaves it open.
+- :class:`WordEvent`: these bytes follow, and then what ends a word.
+
+:mod:`wordprob.covers.search` sums the mass of such events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wordprob.core.arrays import Floats, Ints, concat_ints
+from wordprob.core.atoms import Atoms
+from wordprob.core.characters import Label, is_cut_off
+from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.joined_tokens import JoinedTokens
+from wordprob.covers.token_index import TokenIndex
+
+MAX_CACHED_STATES = 1 << 15
+"""Open states of one event whose transitions are remembered: the same endings of words come again and again."""
+
+
+class Ending(NamedTuple):
+    """What ends a word.
+
+    Attributes
+    ----------
+    labels
+        The labels that end it; ``None`` if anything may follow.
+    undecided
+        The labels after which one would have to read on.
+    """
+
+    labels: frozenset[Label] | None
+    undecided: frozenset[Label] = frozenset()
+
+
+class Outcome(IntEnum):
+    """What the next token leads to."""
+
+    INSIDE = 0
+    """An open state: part of the word is still to be written."""
+    CUT_OFF = 1
+    """An open state: the token ends in the first bytes of a character beyond the word's end."""
+    WRITTEN = 2
+    """In: the word is written, and anything may follow."""
+    ENDING = 3
+    """In: the token holds what ends the word."""
+    UNDECIDED = 4
+    """Open for good: the definition of a word would have to read on, further than the model is asked."""
+
+
+@lru_cache(maxsize=1 << 12)
+def _outcomes(*counts: int) -> NDArray[np.int8]:
+    """Return outcomes, given how many there are of each :class:`Outcome`."""
+    return np.repeat(np.array(list(Outcome), dtype=np.int8), counts)
+
+
+@dataclass(eq=False, slots=True)  # not frozen: there are many, and a frozen one takes longer to make
+class Transitions:
+    """What the next token makes of one open state of an event. Tokens that are not here lead out.
+
+    Attributes
+    ----------
+    event
+        The event.
+    tokens
+        Tokens that lead to open states, or are counted by themselves.
+    sizes
+        How many bytes of the word each of them takes.
+    pending
+        The first bytes of a character beyond the word's end that each of them ends in; mostly none.
+    sums
+        Lists of tokens with the same outcome, whose masses are added up.
+    outcomes
+        What each token, and then each sum, leads to: an :class:`Outcome`.
+    rest
+        What is left of the word before each of them.
+    is_whole
+        Whether the word is written in this state, so that the masses of atoms tell what the next token makes of it.
+    following, paths
+        The transitions after a token, by its place, and where observed tokens lead, as far as they are known.
+    keys
+        A number for each mass that is needed: the token, or for a sum the negative identity of its list.
+    """
+
+    event: BoundaryEvent
+    tokens: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    pending: tuple[bytes, ...] = ()
+    sums: tuple[Ints, ...] = ()
+    outcomes: NDArray[np.int8] = field(default_factory=lambda: _outcomes(0, 0, 0, 0, 0))
+    rest: bytes = b""
+    is_whole: bool = False
+    following: dict[int, Transitions] = field(default_factory=dict)
+    paths: dict[tuple[int, ...], ObservedPath] = field(default_factory=dict)
+    keys: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
+
+    def place_of(self, token: int) -> int:
+        """Return where a token that stays inside the word stands; -1 if it is none of these."""
+        place = self.tokens.index(token) if token in self.tokens else -1
+        return place if place >= 0 and self.outcomes[place] == Outcome.INSIDE else -1
+
+    def restricted_to(self, tokens: frozenset[int]) -> Transitions:
+        """Return the transitions by these tokens alone."""
+        alone = [n for n, token in enumerate(self.tokens) if token in tokens]
+        sums = [np.array([token for token in ids.tolist() if token in tokens], dtype=np.int64) for ids in self.sums]
+        kept = [n for n, ids in enumerate(sums) if len(ids)]
+        return Transitions(
+            event=self.event,
+            tokens=tuple(self.tokens[n] for n in alone),
+            sizes=tuple(self.sizes[n] for n in alone),
+            pending=tuple(self.pending[n] for n in alone),
+            sums=tuple(sums[n] for n in kept),
+            outcomes=self.outcomes[[*alone, *(len(self.tokens) + n for n in kept)]],
+            rest=self.rest,
+        )
+
+
+class ObservedPath(NamedTuple):
+    """Where observed tokens lead that write a word.
+
+    Attributes
+    ----------
+    transitions
+        Those at the beginning, and after each of the observed tokens that stays inside the word.
+    observed
+        Which of these transitions is by the observed token; -1 if it reaches over the word's end, or none is known.
+    is_whole
+        Whether the observed tokens end with the word.
+    """
+
+    transitions: tuple[Transitions, ...]
+    observed: tuple[int, ...]
+    is_whole: bool
+
+
+class NeededLists(NamedTuple):
+    """The lists of ids whose masses transitions need.
+
+    Attributes
+    ----------
+    numbers
+        For every mass, those of one :class:`Transitions` after the other: the number of its list.
+    id_lists
+        The lists.
+    """
+
+    numbers: Ints
+    id_lists: list[Ints]
+
+
+def needed_lists(all_transitions: Sequence[Transitions]) -> NeededLists:
+    """Return the lists of ids whose masses are needed; a list that several of them need is there once."""
+    keys = concat_ints([transitions.keys for transitions in all_transitions])
+    is_token = keys >= 0
+    is_needed = np.zeros(keys.max(initial=-1) + 1, dtype=bool)
+    is_needed[keys[is_token]] = True
+    distinct_sums, sum_numbers = np.unique(keys[~is_token], return_inverse=True)
+    numbers = np.empty_like(keys)
+    numbers[~is_token] = sum_numbers
+    numbers[is_token] = (np.cumsum(is_needed) + (len(distinct_sums) - 1))[keys[is_token]]
+    sums = {-id(ids): ids for transitions in all_transitions for ids in transitions.sums}
+    id_lists = [sums[key] for key in distinct_sums.tolist()]
+    return NeededLists(numbers, id_lists + list(np.flatnonzero(is_needed)[:, None]))
+
+
+class AtomColumns(NamedTuple):
+    """The atoms that decide whether a word has ended, by their indices.
+
+    Attributes
+    ----------
+    ending
+        Those that end it.
+    undecided
+        Those after which one would have to read on.
+    cut_off
+        Those whose tokens hold the first bytes of a character that may end it, or not.
+    counted
+        Which share of each of these counts as ending the word as long as it is not read on.
+    single
+        Those of ``cut_off`` that have one token, so that its mass is known.
+    grouped
+        The others.
+    """
+
+    ending: Ints
+    undecided: Ints
+    cut_off: Ints
+    counted: Floats
+    single: Ints
+    grouped: Ints
+
+
+class BoundaryEvent:
+    """The event that what follows ends a word: the state after the whole word, and those inside a cut-off character.
+
+    Parameters
+    ----------
+    atoms, cut_off_tokens
+        The partition of the vocabulary, and what tokens make of cut-off characters.
+    ending
+        What ends the word.
+    """
+
+    def __init__(self, atoms: Atoms, cut_off_tokens: CutOffTokens, ending: Ending) -> None:
+        self.ending = ending
+        self.cut_off_tokens = cut_off_tokens
+        self._labels = ending.labels or frozenset()
+        self._inside_characters: dict[bytes, Transitions] = {}
+        self._by_lists: dict[tuple[int, ...], Transitions] = {}
+        self.whole = Transitions(self, is_whole=True)
+        """The state after the whole word."""
+        ambiguous = atoms.ambiguous(self._labels)
+        cut_off = np.array(atoms.columns(ambiguous), dtype=np.int64)
+        beginnings = cut_off_tokens.beginnings(self._labels)
+        self._beginnings = beginnings
+        self.columns = AtomColumns(
+            ending=np.array(atoms.columns(self._labels - ambiguous), dtype=np.int64),
+            undecided=np.array(atoms.columns(ending.undecided), dtype=np.int64),
+            cut_off=cut_off,
+            counted=atoms.open_shares(self._labels).counted[cut_off],
+            single=beginnings.single,
+            grouped=beginnings.grouped,
+        )
+
+    def after(self, transitions: Transitions, place: int) -> Transitions:
+        """Return the transitions after one of the tokens that stand by themselves."""
+        following = transitions.following.get(place)
+        if following is None:
+            following = transitions.following[place] = self._find_after(transitions, place)
+        return following
+
+    def _find_after(self, transitions: Transitions, place: int) -> Transitions:
+        return self.inside_character(transitions.pending[place])
+
+    @cached_property
+    def cut_off(self) -> Transitions:
+        """By the tokens after a whole word that begin a character of which only some completions end it."""
+        return self._by_cut_off_tokens(b"", self.cut_off_tokens.next_tokens(b"", self._labels).cut_off)
+
+    @cached_property
+    def single_cut_off(self) -> Transitions:
+        """By those of these tokens that are an atom each."""
+        return self._by_cut_off_tokens(b"", self._beginnings.single_tokens)
+
+    @cached_property
+    def grouped_cut_off(self) -> Transitions:
+        """By the others of these tokens."""
+        return self._by_cut_off_tokens(b"", self._beginnings.grouped_tokens)
+
+    def inside_character(self, pending: bytes) -> Transitions:
+        """Return the transitions after the first bytes of a character beyond the end of a word."""
+        if pending not in self._inside_characters:
+            ending, cut_off = self.cut_off_tokens.next_tokens(pending, self._labels)
+            self._inside_characters[pending] = self._by_cut_off_tokens(pending, cut_off, ending)
+        return self._inside_characters[pending]
+
+    def _by_cut_off_tokens(
+        self, pending: bytes, tokens: tuple[int, ...], ending_ids: Ints | tuple[int, ...] = ()
+    ) -> Transitions:
+        return Transitions(
+            event=self,
+            tokens=tokens,
+            sizes=(0,) * len(tokens),
+            pending=tuple([pending + self.cut_off_tokens.bytes_of(token) for token in tokens]),
+            sums=(np.array(ending_ids, dtype=np.int64),) if len(ending_ids) else (),
+            outcomes=_outcomes(0, len(tokens), 0, len(ending_ids) > 0, 0),
+        )
+
+    def by_one_of(self, ids: tuple[int, ...]) -> Transitions:
+        """Return the transitions of a state in which some tokens lead in, and all others out."""
+        if ids not in self._by_lists:
+            sums = (np.array(ids, dtype=np.int64),)
+            self._by_lists[ids] = Transitions(event=self, sums=sums, outcomes=_outcomes(0, 0, 0, 1, 0))
+        return self._by_lists[ids]
+
+
+class BoundaryEvents:
+    """The events that what follows ends a word, by the labels that end it.
+
+    Parameters
+    ----------
+    atoms, cut_off_tokens
+        As for :class:`BoundaryEvent`.
+
+    Attributes
+    ----------
+    known_starts
+        The least that the mass of what may begin a text can be, and its estimate, as logarithms, by what decides it.
+    """
+
+    def __init__(self, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
+        self._atoms = atoms
+        self._cut_off_tokens = cut_off_tokens
+        self._by_labels: dict[frozenset[Label], BoundaryEvent] = {}
+        self.known_starts: dict[Hashable, tuple[float, float]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what was found behind when this is sent to another process."""
+        return {**self.__dict__, "_by_labels": {}, "known_starts": {}}
+
+    def ending_with(self, labels: frozenset[Label]) -> BoundaryEvent:
+        """Return the event of what begins with one of these labels."""
+        if labels not in self._by_labels:
+            self._by_labels[labels] = BoundaryEvent(self._atoms, self._cut_off_tokens, Ending(labels))
+        return self._by_labels[labels]
+
+
+class WordEvent(BoundaryEvent):
+    """The event that certain bytes follow, and then what ends a word.
+
+    Parameters
+    ----------
+    index
+        The vocabulary by bytes.
+    joined
+        The tokens that reach over places where words may end.
+    atoms, cut_off_tokens, ending
+        As for :class:`BoundaryEvent`.
+    """
+
+    def __init__(
+        self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens, ending: Ending
+    ) -> None:
+        super().__init__(atoms, cut_off_tokens, ending)
+        self._index = index
+        self._joined = joined
+        self._known: dict[bytes, Transitions] = {b"": self.whole}
+
+    def inside(self, rest: bytes) -> Transitions:
+        """Return the transitions before the rest of a word."""
+        transitions = self._known.get(rest)
+        if transitions is None:
+            if len(self._known) > MAX_CACHED_STATES:
+                self._known = {b"": self.whole}
+            transitions = self._known[rest] = self._find_inside(rest)
+        return transitions
+
+    def _find_after(self, transitions: Transitions, place: int) -> Transitions:
+        if transitions.pending[place]:
+            return self.inside_character(transitions.pending[place])
+        return self.inside(transitions.rest[transitions.sizes[place] :])
+
+    def _find_inside(self, rest: bytes) -> Transitions:
+        ending = self.ending
+        matches = list(self._index.matches(rest))
+        n_written = sum(size == len(rest) for _, size in matches) if ending.labels is None else 0
+        cut_off: list[tuple[int, bytes]] = []
+        ending_ids: list[int] = []
+        undecided_ids: list[int] = []
+        for beyond in self._joined.continuations_after(rest):
+            tokens = self._index.ids(rest + beyond)
+            if ending.labels is None:
+                ending_ids += tokens
+            elif is_cut_off(beyond):
+                cut_off += [(token, beyond) for token in tokens]
+            else:
+                label = self.cut_off_tokens.label(beyond)
+                if label in ending.labels:
+                    ending_ids += tokens
+                elif label in ending.undecided:
+                    undecided_ids += tokens
+        # The shortest matches come first, so that those that write the word are the last ones.
+        n_inside = len(matches) - n_written
+        return Transitions(
+            event=self,
+            tokens=tuple([token for token, _ in matches] + [token for token, _ in cut_off]),
+            sizes=tuple([size for _, size in matches] + [len(rest)] * len(cut_off)),
+            pending=(b"",) * len(matches) + tuple([beyond for _, beyond in cut_off]),
+            sums=tuple(np.array(ids, dtype=np.int64) for ids in (ending_ids, undecided_ids) if ids),
+            outcomes=_outcomes(n_inside, len(cut_off), n_written, len(ending_ids) > 0, len(undecided_ids) > 0),
+            rest=rest,
+        )
+
+    def along(self, transitions: Transitions, tokens: tuple[int, ...]) -> ObservedPath:
+        """Return where observed tokens lead, the first of which may be by one of these transitions."""
+        path = transitions.paths.get(tokens)
+        if path is None:
+            path = transitions.paths[tokens] = self._find_path(transitions, tokens)
+        return path
+
+    def _find_path(self, transitions: Transitions, tokens: tuple[int, ...]) -> ObservedPath:
+        passed: list[Transitions] = []
+        observed: list[int] = []
+        for token in (*tokens, -1):
+            if transitions.is_whole:
+                return ObservedPath(tuple(passed), tuple(observed), is_whole=True)
+            place = transitions.place_of(token)
+            passed.append(transitions)
+            observed.append(place)
+            if place < 0:
+                break
+            transitions = self.after(transitions, place)
+        return ObservedPath(tuple(passed), tuple(observed), is_whole=False)
+
+
+class WordEvents:
+    """The events of words that end by one rule.
+
+    Parameters
+    ----------
+    index, joined, atoms, cut_off_tokens
+        As for :class:`WordEvent`.
+    """
+
+    def __init__(self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
+        self._parts = (index, joined, atoms, cut_off_tokens)
+        self._by_ending: dict[Ending, WordEvent] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what was found behind when this is sent to another process."""
+        return {**self.__dict__, "_by_ending": {}}
+
+    def before(self, ending: Ending) -> WordEvent:
+        """Return the event of words that end in one way."""
+        if ending not in self._by_ending:
+            self._by_ending[ending] = WordEvent(*self._parts, ending)
+        return self._by_ending[ending]
