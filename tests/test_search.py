@@ -74,7 +74,7 @@ def test_no_more_are_opened_than_allowed():
     assert len(search.choose(max_open=2)) == 2
     assert len(search.choose(max_open=2)) == 0
     assert search.log_high[0] == pytest.approx(math.log(1e-9 + math.exp(-3.0)))
-    assert search.log_estimate[0] == pytest.approx(math.log(1e-9 + math.exp(-3.0) / 2))
+    assert search.log_estimate[0] == pytest.approx(math.log(1e-9))
     assert not search.is_within[0]
 
 

@@ -61,12 +61,12 @@ class OpenShares(NamedTuple):
     ----------
     counted
         ``[K]``: the share of each atom that counts as ending a word; 0 for atoms without such characters.
-    cut_off
-        ``[K]``: 1 for atoms with such characters, else 0.
+    error
+        ``[K]``: the share of each atom by which that is off at most, whatever the characters become.
     """
 
     counted: Floats
-    cut_off: Floats
+    error: Floats
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class Atoms:
         What is usual is taken for granted; where both are, half of the mass counts.
         """
         if ending not in self._known_open_shares:
-            counted, cut_off = np.zeros((2, len(self.labels)))
+            counted, error = np.zeros((2, len(self.labels)))
             for column in self.columns(self.ambiguous(ending)):
                 usual = self.possible[self.labels[column]].usual
                 decides = usual <= ending or not usual & ending
                 counted[column] = float(usual <= ending) if decides else EITHER_SHARE
-                cut_off[column] = 1.0
-            self._known_open_shares[ending] = OpenShares(counted, cut_off)
+                error[column] = max(counted[column], 1.0 - counted[column])
+            self._known_open_shares[ending] = OpenShares(counted, error)
         return self._known_open_shares[ending]
 
     def columns(self, labels: frozenset[Label]) -> list[int]:

@@ -125,7 +125,7 @@ class NextTokens:
             sure = is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(atoms.with_cut_off(ending)))
             self._cut_off[ending] = OpenShares(
                 counted=sure + is_cut_off * shares.counted[atoms.atom_of_token],
-                cut_off=is_cut_off * shares.cut_off[atoms.atom_of_token],
+                error=is_cut_off * shares.error[atoms.atom_of_token],
             )
         return self._cut_off[ending]
 

@@ -396,7 +396,7 @@ class NextWordSearch(ContextReader):
         shares = self.tokens.cut_off_tokens(ending)
         counted, error = (float((children.masses * share[children.tokens]).sum()) for share in shares)
         if error > LARGEST_ERROR * known:
-            return NotFound(missing=counted + float(children.masses[shares.cut_off[children.tokens] > 0].sum()))
+            return NotFound(missing=counted + float(children.masses[shares.error[children.tokens] > 0].sum()))
         return NotFound(counted, error)
 
     # --- words and their spellings ---

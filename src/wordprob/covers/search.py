@@ -9,8 +9,8 @@ and opening the heaviest prefixes first closes the interval with the fewest ques
 to the observed tokens before the event; :class:`Search` keeps them scaled, so that none is lost to underflow.
 
 All events of a batch are searched side by side, each by itself. Most of the prefixes that wait are never opened, so
-they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`. Where an interval is too
-wide to be ignored but need not be certain, :attr:`Search.log_estimate` counts a share of what was not opened.
+they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`. Where an estimate is wanted
+rather than bounds, a share of what was not opened counts, and the search stops when that is certain to be off by little.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ class _Waiting:
         The most that everything that begins with it can have, scaled.
     counted
         How much of that counts in the estimate.
+    error
+        By how much that is off at most.
     source, place
         The number of the prefix that it comes from, and by which of its transitions.
     """
@@ -187,6 +189,10 @@ class _Waiting:
 
     def __len__(self) -> int:
         return len(self.search)
+
+    @property
+    def error(self) -> Floats:
+        return np.maximum(self.counted, self.bound - self.counted)
 
     def at(self, places: Ints | Bools) -> _Waiting:
         """Return the prefixes in some places."""
@@ -221,7 +227,9 @@ class Search:
     log_scales
         ``[N]``: what the log-probabilities of each search are relative to.
     tolerances
-        ``[N]``: how wide the interval of each may stay, in nats.
+        ``[N]``: how wide the interval of each may stay, or by how much the estimate may be off, in nats.
+    counts_unopened
+        Whether a share of what is not opened counts, for an estimate; otherwise only what was found does.
     keep_spellings
         Whether to keep the spellings that are found.
     log_certain
@@ -246,12 +254,15 @@ class Search:
         searched: Sequence[Searched],
         log_scales: Floats,
         tolerances: Floats,
+        *,
+        counts_unopened: bool = False,
         keep_spellings: bool = False,
         log_certain: Floats | None = None,
     ) -> None:
         self.searched = searched
         self.log_scales = log_scales
         self.tolerances = tolerances
+        self._counts_unopened = counts_unopened
         self.log_certain = np.full(len(searched), -np.inf) if log_certain is None else log_certain
         self.found, self.undecided, self.too_long = np.zeros((3, len(searched)))
         self.opened = np.zeros(len(searched), dtype=np.int64)
@@ -345,7 +356,8 @@ class Search:
 
         cut_off = atom_masses.take(columns.cut_off, axis=1)
         bounds, counted = cut_off.sum(axis=1), (cut_off * columns.counted).sum(axis=1)
-        is_heavy = (bounds > self.allowed[whole.search]) & (len(columns.single) > 0)
+        errors = np.maximum(counted, bounds - counted)
+        is_heavy = (errors > self.allowed[whole.search]) & (len(columns.single) > 0)
         light, heavy = np.flatnonzero((bounds > 0.0) & ~is_heavy), np.flatnonzero(is_heavy)
         together = replace(whole.at(light), transitions=[event.cut_off] * len(light))
         self._wait_for_themselves(together, bounds[light], counted[light])
@@ -365,6 +377,8 @@ class Search:
 
     def _wait(self, more: _Waiting) -> None:
         """Take up prefixes that are possible."""
+        if not self._counts_unopened:
+            more = replace(more, counted=np.zeros(len(more)))
         self._waiting = self._waiting.and_also(more.at(more.log_prob > -np.inf))
 
     def _keep(self, prefixes: Prefixes, masses: Floats, last_ids: Sequence[tuple[int, ...]] | None = None) -> None:
@@ -402,7 +416,7 @@ class Search:
 
     @property
     def allowed(self) -> Floats:
-        """``[N]``: how much may be left unopened, scaled."""
+        """``[N]``: how much error may be left, scaled."""
         with np.errstate(over="ignore", invalid="ignore"):
             allowed: Floats = self.found * np.expm1(self.tolerances)
         return np.where(np.isinf(self.tolerances), np.inf, allowed)
@@ -416,13 +430,13 @@ class Search:
         room = np.full(len(self.searched), MAX_OPENED_PER_ROUND)
         if max_open is not None:
             room = np.minimum(room, max_open - self.opened)
+        continues = (self._sum(self._waiting.search, self._waiting.error) > allowed) & (room > 0)
         left = self._sum(self._waiting.search, self._waiting.bound)
-        continues = (left > allowed) & (room > 0)
         self._left = np.where(continues, 0.0, self._left + left)
         counted = self._sum(self._waiting.search, self._waiting.counted)
         self._left_counted = np.where(continues, 0.0, self._left_counted + counted)
         waiting = self._waiting.at(continues[self._waiting.search])
-        waiting = waiting.at(np.lexsort((waiting.bound, waiting.search)))  # of each search the lightest first
+        waiting = waiting.at(np.lexsort((waiting.error, waiting.search)))  # of each search the lightest first
         is_chosen = _heaviest(waiting, allowed, room)
         self._waiting = waiting.at(~is_chosen)
         chosen = waiting.at(is_chosen)
@@ -509,8 +523,8 @@ def _heaviest(waiting: _Waiting, allowed: Floats, room: Ints) -> Bools:
     line = np.repeat(np.arange(len(searches)), counts)
     place = np.where(may_be_chosen, MAX_OPENED_PER_ROUND - n_heavier, 0)
     width = 1 + MAX_OPENED_PER_ROUND
-    bounds = np.bincount(line * width + place, waiting.bound, minlength=len(searches) * width)
-    is_too_much = np.cumsum(bounds.reshape(-1, width), axis=1) > allowed[searches, None]
+    errors = np.bincount(line * width + place, waiting.error, minlength=len(searches) * width)
+    is_too_much = np.cumsum(errors.reshape(-1, width), axis=1) > allowed[searches, None]
     is_too_much[:, -1] = True
     chosen: Bools = may_be_chosen & is_too_much[line, place]
     return chosen

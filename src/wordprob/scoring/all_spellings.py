@@ -86,8 +86,8 @@ def search_all_spellings(
         plan.words,
         _log_scales(prepared, collected, plan),
         np.full(len(plan.words), settings.tolerance_nats),
-        keep_spellings,
-        _log_own_masses(prepared, collected, plan, contexts),
+        keep_spellings=keep_spellings,
+        log_certain=_log_own_masses(prepared, collected, plan, contexts),
     )
     if plan.words:
         _begin(search, plan, prepared, collected, contexts)

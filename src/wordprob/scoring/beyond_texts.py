@@ -118,7 +118,7 @@ class _OwnSums:
         prepared = self._prepared
         needed = np.zeros(len(self.log_known), dtype=bool)
         if self._collected.bounds is None:  # bounds allow for whatever cut-off characters become
-            needed = self._widths > self.tolerances
+            needed = self._errors > self.tolerances
         needed[self._boundary_of_branch[self._tails]] = True
         needed &= ~prepared.missing & ~self._is_unknown
         for boundary in self._starts(np.flatnonzero(needed)):
@@ -129,25 +129,25 @@ class _OwnSums:
         return np.flatnonzero(needed)
 
     @property
-    def _widths(self) -> Floats:
-        """``[W + D]``: how wide the interval of log B̃ is at every boundary because of cut-off characters."""
+    def _errors(self) -> Floats:
+        """``[W + D]``: by how much log B̃ is off at every boundary, at most, because of cut-off characters."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            widths = np.exp(np.log(self._collected.cut_off) - self.log_sure)
-        widths[self._prepared.boundary_sets <= BoundarySets.NOTHING] = 0.0
-        return np.nan_to_num(widths, nan=0.0, posinf=np.inf)
+            errors = np.exp(np.log(self._collected.error) - self.log_sure)
+        errors[self._prepared.boundary_sets <= BoundarySets.NOTHING] = 0.0
+        return np.nan_to_num(errors, nan=0.0, posinf=np.inf)
 
     @property
     def tolerances(self) -> Floats:
-        """``[W + D]``: how wide it may be: a word's error is that of both of its boundaries together.
+        """``[W + D]``: by how much it may be off: a word's error is that of both of its boundaries together.
 
         What one boundary does not need, the other may have.
         """
         prepared = self._prepared
         largest = prepared.settings.precision_nats
-        widths = self._widths
-        neighbour = np.zeros_like(widths)
-        neighbour[1:] = widths[:-1]
-        neighbour[:-1] = np.maximum(neighbour[:-1], widths[1:])
+        errors = self._errors
+        neighbour = np.zeros_like(errors)
+        neighbour[1:] = errors[:-1]
+        neighbour[:-1] = np.maximum(neighbour[:-1], errors[1:])
         tolerances: Floats = np.maximum(largest / 2, largest - neighbour)
         tolerances[prepared.alignment.first_boundaries] = SHARE_AT_START * largest
         return tolerances
@@ -172,7 +172,7 @@ class _OwnSums:
         tails = self._tails[number[self._boundary_of_branch[self._tails]] >= 0]
         scales = self._log_scales(boundaries, tails, number)
         tolerances = self.tolerances[boundaries] if self._collected.bounds is None else np.full(len(searched), np.inf)
-        search = Search(searched, scales, tolerances)
+        search = Search(searched, scales, tolerances, counts_unopened=True)
 
         alone = self._alone[number[self._boundary_of_branch[self._alone]] >= 0]
         of_alone = number[self._boundary_of_branch[alone]]

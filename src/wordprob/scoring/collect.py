@@ -35,13 +35,13 @@ class EndingMass(NamedTuple):
         ``[N]``: log B.
     counted
         ``[N]``: the mass in B of cut-off characters of which only some end the word.
-    cut_off
-        ``[N]``: the mass of all such characters.
+    error
+        ``[N]``: by how much that is off at most.
     """
 
     log_mass: Floats
     counted: Floats
-    cut_off: Floats
+    error: Floats
 
 
 class EndingColumns(NamedTuple):
@@ -64,8 +64,8 @@ class EndingColumns(NamedTuple):
     @classmethod
     def of(cls, members: Floats, open_shares: OpenShares) -> EndingColumns:
         """Return the columns of atoms: ``members`` is 1 where one ends a word, all are ``[K]``."""
-        sure, others = np.flatnonzero(members), np.flatnonzero(open_shares.cut_off)
-        shares = OpenShares(open_shares.counted[others], open_shares.cut_off[others])
+        sure, others = np.flatnonzero(members), np.flatnonzero(open_shares.error)
+        shares = OpenShares(open_shares.counted[others], open_shares.error[others])
         return cls(np.concatenate([sure, others]), len(sure), shares)
 
 
@@ -81,14 +81,14 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
     ending
         Which atoms end a word there.
     """
-    sure, counted, cut_off = np.empty((3, len(rows)))
+    sure, counted, error = np.empty((3, len(rows)))
     for low in range(0, len(rows), PLACES_AT_ONCE):
         some = slice(low, low + PLACES_AT_ONCE)
         masses = np.exp(log_masses.take(rows[some], axis=0).take(ending.columns, axis=1)).astype(np.float64)
         sure[some] = row_sums(masses[:, : ending.n_sure])
         others = masses[:, ending.n_sure :]
         counted[some] = row_sums(others * ending.open_shares.counted)
-        cut_off[some] = row_sums(others)
+        error[some] = row_sums(others * ending.open_shares.error)
     total = sure + counted
     with np.errstate(divide="ignore"):
         log_mass = np.log(total)
@@ -98,7 +98,7 @@ def ending_mass(log_masses: Floats, rows: Ints, ending: EndingColumns) -> Ending
         with np.errstate(divide="ignore"):
             terms[:, ending.n_sure :] += np.log(ending.open_shares.counted)
         log_mass[tiny] = log_sum_exp(terms)
-    return EndingMass(log_mass, counted, cut_off)
+    return EndingMass(log_mass, counted, error)
 
 
 class BoundaryMasses:
@@ -162,9 +162,9 @@ class CollectedScores:
         By name, ``[W]``: statistics of the distribution where each word begins.
     undecided
         By boundary: the share of what may follow that leaves open whether a word has ended.
-    counted, cut_off
+    counted, error
         ``[W + D]``: the mass that counts, at every boundary, of cut-off characters of which only some end a word, and
-        the mass of all of them.
+        by how much it is off at most.
     step_masses
         The log-masses that searches for every spelling need along the texts.
     boundary_masses
@@ -181,7 +181,7 @@ class CollectedScores:
     is_tail_scored: Bools
     statistics: dict[str, Floats]
     counted: Floats
-    cut_off: Floats
+    error: Floats
     step_masses: Floats
     boundary_masses: BoundaryMasses
     bounds: MassBounds | None = None
@@ -202,7 +202,7 @@ class CollectedScores:
             is_tail_scored=np.zeros(len(prepared.branches), dtype=bool),
             statistics={name: np.full(alignment.n_words, np.nan) for name in prepared.settings.statistics},
             counted=np.zeros(n_boundaries),
-            cut_off=np.zeros(n_boundaries),
+            error=np.zeros(n_boundaries),
             step_masses=np.full(0 if plan is None else len(plan.rows), np.nan),
             boundary_masses=BoundaryMasses(prepared),
             bounds=None if prepared.settings.max_width is None else MassBounds.empty(prepared),
@@ -239,7 +239,7 @@ class CollectedScores:
             places = np.flatnonzero(sets == number)
             here = boundaries[places]
             found = ending_mass(log_mass, rows[places], self._ending_columns(prepared, number))
-            self.boundaries[here], self.counted[here], self.cut_off[here] = found
+            self.boundaries[here], self.counted[here], self.error[here] = found
         is_end = prepared.set_members[BoundarySets.END_OF_TEXT] > 0
         last_rows = mass_offsets[1:][reaches_end] - 1
         self.ends[texts[reaches_end]] = log_sum_exp(log_mass[last_rows][:, is_end].astype(np.float64))

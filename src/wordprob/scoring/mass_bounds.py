@@ -56,7 +56,7 @@ class MassBounds:
                 row = int(prepared.alignment.boundary_rows[boundary] - asked.first_rows[window])
                 number = int(prepared.boundary_sets[boundary])
                 members = prepared.set_members[number] > 0
-                ambiguous = prepared.open_shares.cut_off[number] > 0
+                ambiguous = prepared.open_shares.error[number] > 0
                 self.boundaries[:, boundary] = unlisted.log_bounds(row, members, ambiguous)
             branches = asked.branch_order[asked.branches.starts[window] : asked.branches.stops[window]]
             n_branches = len(branches)
