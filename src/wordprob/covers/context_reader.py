@@ -7,16 +7,18 @@ from functools import cached_property
 
 import numpy as np
 
+from wordprob.core.alignment import align
+from wordprob.core.atoms import atoms_of
 from wordprob.core.bounded_cache import SizedCache
 from wordprob.core.characters import is_white_space
+from wordprob.core.text import Document, TextBatch
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.word_definition import WordDefinition
 from wordprob.covers.next_tokens import NextTokens
 from wordprob.covers.next_word_beginnings import Beginning
+from wordprob.covers.spellings import SpellingFinder
 from wordprob.models.protocol import Tokenizer
 
-RIGHT_CONTEXTS = ("", " ", " a", "a", ".", ",", "\n", "\n\n", '"', "'", ")", "-")
-"""What is put after a word to see whether the tokenizer ever writes it in some way."""
 RECENT_CHARACTERS = (12, 20, 40)
 """About so many characters before the last word of a context are tokenized again with each next word: the first of
 these numbers for which that is safe."""
@@ -57,6 +59,8 @@ class ContextReader:
         The text so far, without white space at its end.
     pieces
         Pieces of texts that were tokenized before, perhaps after other contexts.
+    finder
+        Finds the tokenizer's own spellings of words: the same as for texts that are scored.
     """
 
     def __init__(
@@ -66,14 +70,17 @@ class ContextReader:
         definition: WordDefinition,
         context: str,
         pieces: TokenizedPieces | None = None,
+        finder: SpellingFinder | None = None,
     ) -> None:
         self._pieces = pieces or TokenizedPieces(tokenizer)
+        self._finder = finder or _finder(tokens, tokenizer, definition)
         self.tokens = tokens
         self.tokenizer = tokenizer
         self.definition = definition
         self.context = context
         self.vocabulary: Vocabulary = tokenizer.vocabulary
         self._own: dict[tuple[tuple[int, ...], int], bool] = {}
+        self._covers: dict[str, set[tuple[int, ...]]] = {}
         self._marked_bytes = 1 if self.vocabulary.first_word_marked else 0
         """Bytes of the tokens that are not in the text: a space before the first word."""
         self._given: bytes = b" " * self._marked_bytes + context.encode()
@@ -171,17 +178,8 @@ class ContextReader:
         cover = self._cover(ids, len(text[:end].encode()) + self._marked_bytes)
         key = (cover, end)
         if key not in self._own:
-            self._own[key] = self._is_written(cover, text, end)
+            self._own[key] = cover in self.own_covers([text[:end]])[0]
         return self._own[key]
-
-    def _is_written(self, cover: tuple[int, ...], text: str, end: int) -> bool:
-        """Return True if the tokenizer begins some text that has a word end at this place with these tokens."""
-        others = dict.fromkeys(head + right for head in (text, text[:end]) for right in RIGHT_CONTEXTS)
-        for candidates in ([text], list(others)):
-            ending = [each for each in candidates if self._has_word_end(each, end)]
-            if any(ids[: len(cover)] == cover for ids in self._encoded(ending)):
-                return True
-        return False
 
     def note_own(self, beginning: Beginning) -> None:
         """Note it if the tokenizer writes the text of a beginning with its tokens, and a word ends where it does."""
@@ -198,21 +196,15 @@ class ContextReader:
 
         Each is a sequence of tokens, from the start on; the last one may reach over the end of the text.
         """
-        longer: list[str] = []
-        owners: list[int] = []
-        sizes: list[int] = []
-        for number, text in enumerate(texts):
-            data = b" " * self._marked_bytes + text.encode()
-            heads = [head.decode("utf-8", "ignore") for head in self.tokens.reaching_over(data)]
-            candidates = dict.fromkeys(text + head + right for head in ("", *heads) for right in RIGHT_CONTEXTS)
-            ending = [each for each in candidates if self._has_word_end(each, len(text))]
-            longer += ending
-            owners += [number] * len(ending)
-            sizes.append(len(data))
-        covers: list[set[tuple[int, ...]]] = [set() for _ in texts]
-        for number, ids in zip(owners, self._encoded(longer), strict=True):
-            covers[number].add(self._cover(ids, sizes[number]))
-        return covers
+        new = [text for text in dict.fromkeys(texts) if text not in self._covers]
+        if new:
+            batch = TextBatch([Document(number, text) for number, text in enumerate(new)])
+            alignment = align(batch, *self.definition.spans(batch), self.tokenizer.encode(new))
+            last_words = alignment.word_offsets[1:] - 1
+            start_ids = self.vocabulary.start_ids
+            for text, covers in zip(new, self._finder.covers(alignment, last_words), strict=True):
+                self._covers[text] = {(*start_ids, *cover) for cover in covers}
+        return [self._covers[text] for text in texts]
 
     def _has_word_end(self, text: str, place: int) -> bool:
         """Return True if a word of a text ends at a place."""
@@ -257,6 +249,11 @@ class ContextReader:
             if written >= size:
                 return ids[: place + 1]
         return ids
+
+
+def _finder(tokens: NextTokens, tokenizer: Tokenizer, definition: WordDefinition) -> SpellingFinder:
+    vocabulary = tokenizer.vocabulary
+    return SpellingFinder(tokenizer.encode, vocabulary, definition, atoms_of(vocabulary, definition, tokens.vocab_size))
 
 
 def _begins_character(data: bytes) -> bool:

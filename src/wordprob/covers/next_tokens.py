@@ -167,15 +167,6 @@ class NextTokens:
         parts = [token for token, _ in self._index.matches(ahead)]
         return parts + [token for token in self._crossing_sorted.beginning_with(ahead) if token not in parts]
 
-    def reaching_over(self, data: bytes) -> set[bytes]:
-        """Return what tokens write after some bytes, inside of which these bytes, or the last of them, end a word."""
-        crossing = self._crossing_sorted
-        beyond = set()
-        for size in range(1, min(len(data), crossing.longest) + 1):
-            for token in crossing.beginning_with(data[-size:]):
-                beyond.add(self.vocabulary.token_bytes[token][size:])
-        return beyond - {b""}
-
     @cached_property
     def depths(self) -> Ints:
         """With how many tokens each one begins, itself included. Only tokens that begin alike can begin one word."""

@@ -31,6 +31,7 @@ from wordprob.covers.next_word_beginnings import (
     Sighting,
     heaviest_chain,
 )
+from wordprob.covers.spellings import SpellingFinder
 from wordprob.covers.word_parts import word_parts_of
 from wordprob.models.protocol import Tokenizer
 
@@ -61,7 +62,7 @@ class NextWordSearch(ContextReader):
         The text so far, without white space at its end.
     count_all_spellings
         Whether a word's probability is that of all its spellings, or of the tokenizer's own only.
-    pieces
+    pieces, finder
         As for :class:`ContextReader`.
 
     Attributes
@@ -88,8 +89,9 @@ class NextWordSearch(ContextReader):
         context: str,
         count_all_spellings: bool = False,
         pieces: TokenizedPieces | None = None,
+        finder: SpellingFinder | None = None,
     ) -> None:
-        super().__init__(tokens, tokenizer, definition, context, pieces)
+        super().__init__(tokens, tokenizer, definition, context, pieces, finder)
         self.count_all_spellings = count_all_spellings
         self.found: dict[str, FoundWord] = {}
         self.other_spellings = 0.0

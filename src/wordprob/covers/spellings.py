@@ -102,6 +102,14 @@ class Divergence(NamedTuple):
     first_ids: tuple[int, ...]
     tail: BranchTail | None = None
 
+    def spellings(self) -> list[tuple[int, ...]]:
+        """Return the tokens of each spelling from where it leaves the observed ones."""
+        if self.tail is None:
+            return [(token,) for token in self.first_ids]
+        if self.tail.last_ids:
+            return [(*self.tail.ids, token) for token in self.tail.last_ids]
+        return [self.tail.ids]
+
 
 class AlternativeSpellings(NamedTuple):
     """The spellings of a word besides the observed one.
@@ -344,6 +352,23 @@ class SpellingFinder:
         return without_start
 
     # --- of single words ---
+
+    def covers(self, alignment: Alignment, words: Ints) -> list[set[tuple[int, ...]]]:
+        """Return every own way to write a text up to the end of a word, for each of some words.
+
+        Each is a sequence of tokens from the beginning of the text; the last one may reach over the end of the word.
+        """
+        groups = self._definition.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
+        found = []
+        for word, alternatives in zip(words.tolist(), self.find(alignment, words, groups), strict=True):
+            first = alignment.token_offset_list[int(alignment.text_of_word[word])]
+            observed = tuple(alignment.ids[first : alignment.stop_tokens[word]].tolist())
+            covers = set() if alignment.cuts[word] == Cut.MID_TOKEN else {observed}
+            for divergence in alternatives.divergences:
+                kept = observed[: len(observed) - divergence.tokens_back]
+                covers.update(kept + ids for ids in divergence.spellings())
+            found.append(covers)
+        return found
 
     def find(self, alignment: Alignment, words: Ints, groups: Ints) -> list[AlternativeSpellings]:
         """Return the ways in which each word could have been written besides the observed one."""

@@ -105,6 +105,7 @@ class SearchRunner:
         self.count_all_spellings = count_all_spellings
         self._states = PrefixStates()
         self._pieces = TokenizedPieces(scorer.model.tokenizer)
+        self._finder = scorer.preparer(definition).finder(definition)
 
     def run(
         self, contexts: Sequence[str], is_enough: Callable[[NextWordSearch], bool], max_open: int
@@ -153,6 +154,7 @@ class SearchRunner:
                 contexts[number],
                 self.count_all_spellings,
                 self._pieces,
+                self._finder,
             )
             tasks.append(SearchTask(number, search, self._too_long(search) or self._no_word_at_end(search)))
         self._find_events([task for task in tasks if not task.fault and task.search.context])
