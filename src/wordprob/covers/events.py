@@ -28,7 +28,7 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label, is_cut_off
 from wordprob.covers.cut_off_tokens import CutOffTokens
 from wordprob.covers.joined_tokens import JoinedTokens
-from wordprob.covers.token_index import TokenIndex
+from wordprob.covers.token_trie import TokenTrie
 
 MAX_CACHED_STATES = 1 << 15
 """Open states of one event whose transitions are remembered: the same endings of words come again and again."""
@@ -329,7 +329,7 @@ class WordEvent(BoundaryEvent):
 
     Parameters
     ----------
-    index
+    trie
         The vocabulary by bytes.
     joined
         The tokens that reach over places where words may end.
@@ -338,10 +338,10 @@ class WordEvent(BoundaryEvent):
     """
 
     def __init__(
-        self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens, ending: Ending
+        self, trie: TokenTrie, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens, ending: Ending
     ) -> None:
         super().__init__(atoms, cut_off_tokens, ending)
-        self._index = index
+        self._trie = trie
         self._joined = joined
         self._known: dict[bytes, Transitions] = {b"": self.whole}
 
@@ -361,13 +361,13 @@ class WordEvent(BoundaryEvent):
 
     def _find_inside(self, rest: bytes) -> Transitions:
         ending = self.ending
-        matches = list(self._index.matches(rest))
+        matches = list(self._trie.matches(rest))
         n_written = sum(size == len(rest) for _, size in matches) if ending.labels is None else 0
         cut_off: list[tuple[int, bytes]] = []
         ending_ids: list[int] = []
         undecided_ids: list[int] = []
         for beyond in self._joined.continuations_after(rest):
-            tokens = self._index.ids(rest + beyond)
+            tokens = self._trie.ids(rest + beyond)
             if ending.labels is None:
                 ending_ids += tokens
             elif is_cut_off(beyond):
@@ -417,12 +417,12 @@ class WordEvents:
 
     Parameters
     ----------
-    index, joined, atoms, cut_off_tokens
+    trie, joined, atoms, cut_off_tokens
         As for :class:`WordEvent`.
     """
 
-    def __init__(self, index: TokenIndex, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
-        self._parts = (index, joined, atoms, cut_off_tokens)
+    def __init__(self, trie: TokenTrie, joined: JoinedTokens, atoms: Atoms, cut_off_tokens: CutOffTokens) -> None:
+        self._parts = (trie, joined, atoms, cut_off_tokens)
         self._by_ending: dict[Ending, WordEvent] = {}
 
     def __getstate__(self) -> dict[str, Any]:

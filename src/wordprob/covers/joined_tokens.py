@@ -6,7 +6,6 @@ under a word definition is worked out once and kept.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +19,7 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import character_bytes, is_cut_off
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
+from wordprob.covers.token_trie import TokenTrie, token_trie_of
 
 CACHED_VOCABULARIES = 32
 
@@ -150,12 +150,9 @@ class TokensOverBoundaries:
 
 @dataclass(frozen=True)
 class TokensOverAnything:
-    """All tokens: where words end by no rule, any token of several characters may hold such an end.
+    """All tokens: where words end by no rule, any token of several characters may hold such an end."""
 
-    ``pieces`` are the tokens' bytes in order, so that those that begin alike stand together.
-    """
-
-    pieces: tuple[bytes, ...]
+    trie: TokenTrie
     longest_stem: int
     unjoinable_pairs: Bools
 
@@ -176,14 +173,9 @@ class TokensOverAnything:
 
     def continuations_after(self, stem: bytes) -> Sequence[bytes]:
         """Return the bytes by which tokens that begin with all of ``stem`` go on after it."""
-        found = []
-        n = bisect_right(self.pieces, stem)
-        while n < len(self.pieces) and self.pieces[n].startswith(stem):
-            rest = self.pieces[n][len(stem) :]
-            if rest and character_bytes(rest[0]):
-                found.append(rest)
-            n += 1
-        return found
+        longer = dict.fromkeys(self.trie.pieces_beginning_with(stem))
+        rests = [piece[len(stem) :] for piece in longer]
+        return [rest for rest in rests if rest and character_bytes(rest[0])]
 
 
 _cache: BoundedCache[JoinedTokens] = BoundedCache(CACHED_VOCABULARIES)
@@ -202,9 +194,8 @@ def joined_tokens_of(vocabulary: Vocabulary, definition: WordDefinition) -> Join
 
 
 def _tokens_over_anything(vocabulary: Vocabulary) -> TokensOverAnything:
-    pieces = sorted({piece for piece in vocabulary.token_bytes if len(piece) > 1})
-    longest = max(map(len, pieces), default=1)
-    return TokensOverAnything(tuple(pieces), longest - 1, unjoinable_pairs(vocabulary))
+    longest = max(map(len, vocabulary.token_bytes), default=1)
+    return TokensOverAnything(token_trie_of(vocabulary), longest - 1, unjoinable_pairs(vocabulary))
 
 
 def _tokens_over_boundaries(vocabulary: Vocabulary, definition: WordDefinition) -> TokensOverBoundaries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -14,7 +13,7 @@ from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.characters import INFORMATION_SEPARATORS, Label
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
-from wordprob.covers.token_index import TokenIndex
+from wordprob.covers.token_trie import TokenTrie, token_trie_of
 
 CACHED_VOCABULARIES = 8
 """Vocabularies, each with a definition of a word, of which what the search needs to know is kept."""
@@ -52,7 +51,7 @@ class NextTokens:
         self._definition = definition
         self._cut_off: dict[frozenset[Label], OpenShares] = {}
         self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
-        ends = set(vocabulary.ends)
+        ends = self._end_ids = frozenset(vocabulary.ends)
         pieces = vocabulary.token_bytes[:vocab_size]
         self.text_tokens: Ints = np.array([i for i, piece in enumerate(pieces) if piece and i not in ends], np.int64)
         self.examples: list[str] = []
@@ -132,47 +131,42 @@ class NextTokens:
     # --- tokens by their bytes ---
 
     @cached_property
-    def _index(self) -> TokenIndex:
-        return TokenIndex(self.vocabulary, self.vocab_size)
+    def _trie(self) -> TokenTrie:
+        return token_trie_of(self.vocabulary, self.vocab_size)
 
     @cached_property
-    def _all_sorted(self) -> SortedTokens:
-        return SortedTokens(self.vocabulary, self.text_tokens.tolist())
-
-    @cached_property
-    def _crossing_sorted(self) -> SortedTokens:
-        """The tokens inside of which a word may end."""
-        cut_off = set(self.tokens_of_kind[self.cut_off_kind].tolist())
-        crossing = []
-        for token in self.text_tokens.tolist():
+    def _may_hold_end(self) -> Bools:
+        """Whether a word may end inside a token, or before it."""
+        may_hold: Bools = self.kinds == self.cut_off_kind
+        for token in np.setdiff1d(self.text_tokens, np.flatnonzero(may_hold)).tolist():
             text = self.vocabulary.token_bytes[token].decode("utf-8", "replace")
-            if token in cut_off or any(True for _ in self._definition.possible_boundaries(text)):
-                crossing.append(token)
-        return SortedTokens(self.vocabulary, crossing)
+            may_hold[token] = any(True for _ in self._definition.possible_boundaries(text))
+        return may_hold
 
     def written_as(self, data: bytes) -> tuple[int, ...]:
         """Return the tokens that are exactly these bytes."""
-        return self._index.ids(data)
+        return self._trie.ids(data)
 
     def fitting(self, ahead: bytes) -> list[int]:
         """Return the tokens that do not contradict the bytes ahead: each begins with the other, one way or the other.
 
         If nothing is ahead, every token fits.
         """
-        shorter = [token for token, size in self._index.matches(ahead) if size < len(ahead)]
-        return shorter + self._all_sorted.beginning_with(ahead)
+        shorter = [token for token, size in self._trie.matches(ahead) if size < len(ahead)]
+        return shorter + [token for token in self._trie.beginning_with(ahead) if token not in self._end_ids]
 
     def completing(self, ahead: bytes) -> list[int]:
         """Return the tokens with which a word may go on, or be completed, that has these bytes still ahead."""
-        parts = [token for token, _ in self._index.matches(ahead)]
-        return parts + [token for token in self._crossing_sorted.beginning_with(ahead) if token not in parts]
+        parts = [token for token, _ in self._trie.matches(ahead)]
+        longer = [token for token in self._trie.beginning_with(ahead) if self._may_hold_end[token]]
+        return parts + [token for token in longer if token not in parts]
 
     @cached_property
     def depths(self) -> Ints:
         """With how many tokens each one begins, itself included. Only tokens that begin alike can begin one word."""
         depths = np.zeros(self.vocab_size, dtype=np.int64)
         chain: list[bytes] = []
-        for token, piece in zip(self._all_sorted.tokens, self._all_sorted.pieces, strict=True):
+        for token, piece in zip(self._trie.tokens, self._trie.pieces, strict=True):
             while chain and not piece.startswith(chain[-1]):
                 chain.pop()
             chain.append(piece)
@@ -242,28 +236,7 @@ def next_tokens_of(vocabulary: Vocabulary, vocab_size: int, definition: WordDefi
     return _known.get(key, lambda: NextTokens(vocabulary, vocab_size, definition))
 
 
-class SortedTokens:
-    """Some tokens in the order of their bytes."""
-
-    def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
-        self.tokens = sorted(tokens, key=lambda token: vocabulary.token_bytes[token])
-        self.pieces = [vocabulary.token_bytes[token] for token in self.tokens]
-        self.longest = max(map(len, self.pieces), default=0)
-
-    def beginning_with(self, data: bytes) -> list[int]:
-        """Return the tokens whose bytes begin with some bytes."""
-        if not data:
-            return list(self.tokens)
-        return self.tokens[bisect_left(self.pieces, data) : bisect_left(self.pieces, _after_all(data))]
-
-
 def _first_character(piece: bytes) -> str:
     """Return the first character of a token; nothing if it is cut off."""
     text = piece[:4].decode("utf-8", "ignore")
     return text[0] if text and piece.startswith(text[0].encode()) else ""
-
-
-def _after_all(data: bytes) -> bytes:
-    """Return bytes that sort after everything that begins with some bytes, and before everything else after those."""
-    stripped = data.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\xff" * (len(data) + 1)

@@ -9,8 +9,8 @@ and opening the heaviest prefixes first closes the interval with the fewest ques
 to the observed tokens before the event; :class:`Search` keeps them scaled, so that none is lost to underflow.
 
 All events of a batch are searched side by side, each by itself. Most of the prefixes that wait are never opened, so
-they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`. Where an estimate is wanted
-rather than bounds, a share of what was not opened counts, and the search stops when that is certain to be off by little.
+they are kept as numbers in arrays, and only those that are opened become :class:`Prefixes`. Where an estimate is
+wanted rather than bounds, a share of what was not opened counts, and the search stops once that is off by little.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from wordprob.covers.cut_off_tokens import CutOffTokens
 from wordprob.covers.events import BoundaryEvents, Ending, WordEvents
 from wordprob.covers.search_plan import REWRITTEN, SearchPlanner
 from wordprob.covers.spellings import SpellingFinder
-from wordprob.covers.token_index import TokenIndex
+from wordprob.covers.token_trie import token_trie_of
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.boundary_sets import BoundarySets
@@ -249,9 +249,9 @@ class TextPreparer:
 
     def _events_of(self, rule: WordDefinition) -> WordEvents:
         if rule.name not in self._word_events:
-            index = TokenIndex(self._vocabulary, len(self.atoms.atom_of_token))
+            trie = token_trie_of(self._vocabulary, len(self.atoms.atom_of_token))
             joined = self.finder(rule).joined
-            self._word_events[rule.name] = WordEvents(index, joined, self.atoms, self._cut_off_tokens)
+            self._word_events[rule.name] = WordEvents(trie, joined, self.atoms, self._cut_off_tokens)
         return self._word_events[rule.name]
 
 
