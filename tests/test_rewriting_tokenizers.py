@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from flat_lm import FlatLM
 from random_lm import RandomLM
+from small_models import FAMILIES, BigramLM, small_tokenizer
 from wordpiece import WordPiece
 from wordprob import Scorer
 
@@ -127,3 +130,35 @@ def test_characters_have_the_values_of_the_text_that_is_read(flat, name, given, 
     assert frame["surprisal"].sum() == pytest.approx(expected["surprisal"].sum(), abs=1e-9)
     changed = frame["word"].isin(list("LUÉ▁"))
     assert frame["note"][changed].str.startswith("read by the tokeniser as").all()
+
+
+# --- every spelling of a text that is read as another one -------------------------------------------------------------
+
+
+class LowerCase:
+    """A tokeniser that reads texts in lower case."""
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.vocabulary = tokenizer.vocabulary
+
+    def encode(self, texts):
+        lower = [text.lower() for text in texts]
+        return [
+            dataclasses.replace(tokens, exact=tokens.exact and text == as_read)
+            for tokens, text, as_read in zip(self._tokenizer.encode(lower), texts, lower, strict=True)
+        ]
+
+    def cut(self, text, place):
+        return self._tokenizer.cut(text, place)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_spellings_are_those_of_the_text_as_it_is_read(family):
+    scorer = Scorer(BigramLM(LowerCase(small_tokenizer(family)), seed=2, spread=2.0))
+    options = {"spellings": "all", "tolerance": 1e-6, "max_open": 2000, "unit": "nats"}
+    columns = ["surprisal", "surprisal_all", "surprisal_all_low", "surprisal_all_high"]
+    given, as_read = (scorer.score(text, **options).to_pandas() for text in ("AB. Aba b", "ab. aba b"))
+    assert given[columns].notna().all(axis=None)
+    np.testing.assert_allclose(given[columns], as_read[columns], rtol=0, atol=1e-12)
+    assert given["note"].str.contains("read by the tokeniser as 'ab.'")[0]

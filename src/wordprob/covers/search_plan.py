@@ -20,7 +20,7 @@ from wordprob.covers.branches import Branches
 from wordprob.covers.events import Ending, ObservedPath, Transitions, WordEvent, WordEvents, needed_lists
 from wordprob.covers.search import Searched
 
-REWRITTEN = "the tokeniser rewrites this text, so that its other spellings are not known"
+REWRITTEN = "the tokeniser does not read this word as tokens of its own with white space: other spellings are not known"
 
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -135,9 +135,23 @@ class SearchPlanner:
         self._path_searches: list[int] = []
         self._path_rows: list[int] = []
         self._restricted: dict[tuple[Transitions, int], Transitions] = {}
-        self._positions = row_positions(vocabulary, alignment)
         self._ids: tuple[int, ...] = tuple(alignment.ids.tolist())
+        # The bytes of all texts as the tokenizer reads them, where each text begins, and where the token after each row
+        # starts.
+        self._data: bytes = alignment.batch.utf8
         self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
+        self._positions = row_positions(vocabulary, alignment)
+        for text in np.flatnonzero(~alignment.exact).tolist():
+            self._add_rewritten(text)
+
+    def _add_rewritten(self, text: int) -> None:
+        """Take a text that the tokenizer rewrites as its tokens write it."""
+        ids = self._alignment.tokens_of_text(text).tolist()
+        pieces = [self._vocabulary.token_bytes[token] for token in ids]
+        begin = self._text_begins[text] = len(self._data)
+        first_row = self._alignment.token_offset_list[text] + text
+        self._positions[first_row : first_row + len(ids) + 1] = begin + cumulative_offsets(map(len, pieces))
+        self._data += b"".join(pieces)
 
     def plan(self) -> SearchPlan:
         """Return the plan for the words that were added."""
@@ -192,9 +206,12 @@ class SearchPlanner:
         texts = alignment.text_of_word[words]
         origins = self._positions[first_rows]
         ends = alignment.batch.byte_offsets[alignment.ends[words]]
-        targets = map(self._bytes, texts.tolist(), origins.tolist(), ends.tolist())
         begun = np.searchsorted(alignment.token_starts, ends)
         stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
+        is_rewritten = ~alignment.exact[texts]  # such words end with a token
+        stop_tokens[is_rewritten] = alignment.stop_tokens[words[is_rewritten]]
+        ends[is_rewritten] = self._positions[stop_tokens + texts][is_rewritten]
+        targets = map(self._bytes, texts.tolist(), origins.tolist(), ends.tolist())
         observed = map(self._ids.__getitem__, map(slice, (first_rows - texts).tolist(), stop_tokens.tolist()))
         return map(Searched, words.tolist(), texts.tolist(), first_rows.tolist(), observed, targets)
 
@@ -240,10 +257,9 @@ class SearchPlanner:
             self._plan.tails.append(Tail(search, row, tail.ids, transitions, branch))
 
     def _bytes(self, text: int, origin: int, end: int) -> bytes:
-        """Return the bytes of a text from a position of the batch on; a space put before the text counts."""
+        """Return the bytes of a text between two positions; a space put before the text counts."""
         begin = self._text_begins[text]
-        utf8 = self._alignment.batch.utf8
-        return utf8[origin:end] if origin >= begin else b" " + utf8[begin:end]
+        return self._data[origin:end] if origin >= begin else b" " + self._data[begin:end]
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:

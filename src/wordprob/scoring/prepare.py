@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from wordprob.core.alignment import Alignment, Cut, align
-from wordprob.core.arrays import Bools, Ints
+from wordprob.core.arrays import Bools, Ints, segment_sums
 from wordprob.core.atoms import atoms_of
 from wordprob.core.characters import character_classes, is_white_space
 from wordprob.core.span_words import WithoutBoundaries
@@ -234,15 +234,19 @@ class TextPreparer:
         alignment = prepared.alignment
         has_start = prepared.boundary_sets != BoundarySets.NOTHING
         planner = SearchPlanner(self._vocabulary, alignment, prepared.branches, has_start)
-        has_bytes = alignment.exact & ~self._vocabulary.spaced.any()  # the bytes of a text are those of its tokens
+        # Of a text that the tokenizer rewrites, the event is over the text as it is read, token by token.
+        keeps_space = not (self._vocabulary.spaced.any() or self._vocabulary.marked.any())
+        is_silent = (self._vocabulary.lengths[alignment.ids] == 0).astype(np.float64)  # the unknown token
+        is_written = segment_sums(is_silent, alignment.first_tokens, alignment.stop_tokens) == 0.0
+        is_read = is_written & (alignment.cuts == Cut.CLEAN)
+        is_known = keeps_space & (alignment.exact[alignment.text_of_word] | is_read)
         for rule, words in rules:
             after = alignment.boundary_after[words]
             is_missing = prepared.missing[after - 1] | prepared.missing[after]
             wanted = prepared.is_scored[words] & ~is_missing & (alignment.cuts[words] != Cut.EMPTY)
-            is_known = has_bytes[alignment.text_of_word[words]]
-            for word in words[wanted & ~is_known].tolist():
+            for word in words[wanted & ~is_known[words]].tolist():
                 prepared.add_note(word, REWRITTEN)
-            searched = words[wanted & is_known]
+            searched = words[wanted & is_known[words]]
             endings, numbers = self._endings(alignment, rule, searched)
             planner.add(searched, [endings[number] for number in numbers.tolist()], self._events_of(rule))
         prepared.search_plan = planner.plan()
