@@ -162,3 +162,14 @@ def test_all_spellings_are_those_of_the_text_as_it_is_read(family):
     assert given[columns].notna().all(axis=None)
     np.testing.assert_allclose(given[columns], as_read[columns], rtol=0, atol=1e-12)
     assert given["note"].str.contains("read by the tokeniser as 'ab.'")[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_next_words_are_those_after_the_context_as_it_is_read(family):
+    scorer = Scorer(BigramLM(LowerCase(small_tokenizer(family)), seed=2, spread=2.0))
+    given, as_read = scorer.next_words(["b AB", "b ab"], top=5, max_open=400)
+    assert given.context == "b AB"
+    assert [(word.word, word.probability) for word in given.words] == [
+        (word.word, pytest.approx(word.probability, abs=1e-12)) for word in as_read.words
+    ]
+    assert given.end == pytest.approx(as_read.end, abs=1e-12)

@@ -7,6 +7,7 @@ which contexts are searched together.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -121,6 +122,7 @@ class SearchRunner:
         max_open
             How many beginnings to open in each search, at most.
         """
+        contexts = self._as_read(contexts)
         n_started = 0
         active: list[SearchTask] = []
         done: list[SearchTask] = []
@@ -142,6 +144,19 @@ class SearchRunner:
             if done and (len(done) >= DONE_TOGETHER or not active):
                 yield done
                 done = []
+
+    def _as_read(self, contexts: Sequence[str]) -> list[str]:
+        """Return contexts as the tokenizer reads them, where it changes their case, accents or Unicode form alone."""
+        tokenizer = self.scorer.model.tokenizer
+        vocabulary = tokenizer.vocabulary
+        read = list(contexts)
+        for number, tokens in enumerate(tokenizer.encode(contexts) if contexts else ()):
+            pieces = [vocabulary.token_bytes[token] for token in tokens.ids.tolist()]
+            text = b"".join(pieces).decode("utf-8", "replace")
+            text = text.removeprefix(" ") if vocabulary.first_word_marked else text
+            if not tokens.exact and _base_letters(text) == _base_letters(contexts[number]):
+                read[number] = text
+        return read
 
     def _start(self, numbers: Sequence[int], contexts: Sequence[str]) -> list[SearchTask]:
         """Begin the searches after some of the contexts."""
@@ -322,6 +337,12 @@ class SearchRunner:
             first_words = np.cumsum(scores.counts) - scores.counts
             probabilities += np.exp(-scores.surprisal[first_words]).tolist()
         return probabilities
+
+
+def _base_letters(text: str) -> str:
+    """Return a text without case, accents and differences of Unicode form."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 
 def _fault(search: NextWordSearch, is_exact: bool, mass: float, surprisal_of_last_word: float) -> str:
