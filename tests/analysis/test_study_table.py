@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from random_lm import RandomLM
 from wordprob import Scorer, studies
-from wordprob.analysis.reading_times import Dataset
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.study_table import STUDY_TABLE_COLUMNS, StudyTable
 from wordprob.cli import cli
 from wordprob.errors import OptionError, OutputError

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis import outputs
-from wordprob.analysis.word_lengths import resamples
+from wordprob.analysis.correlations import resamples
 from wordprob.core.arrays import Bools, Floats
 from wordprob.errors import InputError, counted
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from wordprob.analysis.datasets import ESTIMATES
 from wordprob.analysis.frequencies import Unigrams, surprisals
-from wordprob.analysis.reading_times import ESTIMATES
 from wordprob.analysis.study_table import own_name
 from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
+
+from wordprob.analysis import outputs
+
+ABSENT = "–"
+"""What a table prints for a value that there is not."""
 
 
 class StudyResult(ABC):
     """A result that knows its models and its provenance, and writes itself to a folder."""
+
+    FILE_NAMES: ClassVar[tuple[str, ...]]
+    """The names of the files in the folder, known before there is a result."""
 
     provenance: Mapping[str, object]
 
@@ -38,9 +46,38 @@ class StudyResult(ABC):
         force
             Replace results that the folder holds already.
         """
-        from wordprob.analysis import outputs
-
-        files = self.files()
-        folder = outputs.check_folder(folder, files, force)
-        outputs.write_folder(folder, files)
+        folder = outputs.check_folder(folder, self.FILE_NAMES, force)
+        outputs.write_folder(folder, self.files())
         return folder
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def latex_table(caption: str, columns: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in LaTeX (needs booktabs).
+
+    Parameters
+    ----------
+    caption
+        Written above the table as a comment.
+    columns
+        The alignment of the columns, as ``tabular`` takes it.
+    header
+        The lines above the body, complete.
+    rows
+        The cells of the body, already in LaTeX.
+    """
+    body = [" & ".join(cells) + r" \\" for cells in rows]
+    top = [f"% {caption}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *header, r"\midrule"]
+    return "\n".join([*top, *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def latex_text(text: str) -> str:
+    """Return text with the characters escaped that mean something to LaTeX."""
+    for character in "_&%#":
+        text = text.replace(character, rf"\{character}")
+    return text.replace("²", "$^2$").replace(ABSENT, "--")

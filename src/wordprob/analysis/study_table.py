@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis import outputs
+from wordprob.analysis.datasets import ESTIMATES, Dataset
 from wordprob.analysis.frequencies import to_zipf
-from wordprob.analysis.reading_times import ESTIMATES, Dataset
 from wordprob.analysis.tables import WORD_KEYS, numbers
 from wordprob.core.arrays import Floats
 from wordprob.errors import counted

@@ -1,8 +1,4 @@
-"""Figures of surprisal word by word, along a text.
-
-The other figures of scored texts have modules of their own, and the documentation calls them from here:
-:mod:`~wordprob.analysis.region_plots` and :mod:`~wordprob.analysis.contrast_plots`.
-"""
+"""Figures of surprisal word by word, along a text."""
 
 from __future__ import annotations
 
@@ -13,11 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wordprob.analysis.contrast_plots import contrast, factorial
 from wordprob.analysis.plot_columns import PlotColumns, columns_of
 from wordprob.analysis.plot_style import axis_label, line_styles, with_fonts
 from wordprob.analysis.plots import STYLES, style_axes
-from wordprob.analysis.region_plots import by_region
 from wordprob.analysis.tables import numbers, pair, require
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, listing
@@ -26,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from wordprob.tables.result import ScoredTable
-
-__all__ = ["PlotColumns", "along", "by_region", "contrast", "factorial", "plot_table", "plot_text"]
 
 WORDS_PER_LINE = 18
 """Words next to one another; longer texts continue below."""
@@ -115,10 +107,6 @@ def plot_table(table: ScoredTable, texts: Sequence[str] = (), naive: bool = Fals
         unit=str(metadata.get("unit", "")),
         model="" if "model" in frame.columns else str(metadata.get("model", "")),
     )
-
-
-along = plot_text
-"""The name of :func:`plot_text` in earlier versions, so that scripts written for them run."""
 
 
 def _rows_of_texts(

@@ -15,7 +15,7 @@ from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, a
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.analysis.reading_times import Dataset
+    from wordprob.analysis.datasets import Dataset
     from wordprob.studies.options import ReadingTimesOptions
     from wordprob.studies.scoring import StudyProgress
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.analysis import folds
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.frequencies import unigrams
 from wordprob.analysis.prepare import with_unigrams
-from wordprob.analysis.reading_times import Dataset
 from wordprob.analysis.tables import read_table, require
 from wordprob.errors import InputError
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.analysis import outputs
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.prepare import texts_of, with_surprisals
-from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, ReadingTimesResult, analyse
+from wordprob.analysis.reading_time_results import ReadingTimesResult
+from wordprob.analysis.reading_times import ReadingTimesProtocol, analyse
 from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
