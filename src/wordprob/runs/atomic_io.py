@@ -86,10 +86,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, without its checksum; raise :class:`InputError` if it is not what was written.
-
-    A file without a checksum, as earlier versions wrote it, is taken as it is.
-    """
+    """Read a JSON object, without its checksum; raise :class:`InputError` if it is not what was written."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
@@ -98,15 +95,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it is not JSON ({error}).") from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is damaged: it holds no JSON object.")
-    written = value.pop(CHECKSUM, None)
-    if written is not None and written != _checksum(value):
+    if CHECKSUM not in value:
+        raise InputError(f"{path} is damaged or belongs to another program: it has no checksum under '{CHECKSUM}'.")
+    if value.pop(CHECKSUM) != _checksum(value):
         raise InputError(f"{path} is damaged: its content does not have the checksum it was written with.")
     return value
-
-
-def has_checksum(path: Path) -> bool:
-    """Return True if a JSON file, which can be read, has a checksum of its content."""
-    return json.loads(path.read_bytes()).get(CHECKSUM) is not None
 
 
 def _checksum(value: Mapping[str, Any]) -> str:

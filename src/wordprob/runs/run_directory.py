@@ -67,8 +67,6 @@ MANIFEST_SHAPE = {
     "damaged_inputs": Every(dict, str),
     "repeated_ids": {"texts": int, "examples": Every(list, str)},
 }
-MANIFEST_DEFAULTS: dict[str, Any] = {"damaged_inputs": {}, "repeated_ids": {"texts": 0, "examples": []}}
-"""What manifests of earlier versions lack."""
 COUNTS = (
     "records",
     "texts",
@@ -79,8 +77,6 @@ COUNTS = (
     "texts_left_out",
     "impossible_texts",
 )
-MARK_DEFAULTS = {"texts_left_out": 0, "impossible_texts": 0}
-"""What marks of earlier versions lack."""
 MARK_SHAPES: dict[str, dict[str, Any]] = {
     DONE: {
         **dict.fromkeys(("shard", *COUNTS), int),
@@ -133,7 +129,7 @@ class RunDirectory:
             manifest = read_json(path)
         except InputError as error:
             raise InputError(f"{error} {BEGIN_ANEW}") from error
-        missing = sorted(set(MANIFEST_SHAPE) - set(MANIFEST_DEFAULTS) - set(manifest))
+        missing = sorted(set(MANIFEST_SHAPE) - set(manifest))
         if missing:
             raise InputError(f"{path} is not the manifest of a run: it has no '{missing[0]}'. Choose another folder.")
         if manifest["format"] != MANIFEST_FORMAT:
@@ -141,7 +137,7 @@ class RunDirectory:
                 f"{path} has the format {manifest['format']}; this version of wordprob knows {MANIFEST_FORMAT}. It was "
                 f"written by wordprob {manifest['wordprob']}: use that version."
             )
-        wrong = misfit(MANIFEST_DEFAULTS | manifest, MANIFEST_SHAPE)
+        wrong = misfit(manifest, MANIFEST_SHAPE)
         if wrong:
             raise InputError(f"{path} is damaged: {wrong}. {BEGIN_ANEW}")
         return manifest
@@ -185,7 +181,7 @@ class RunDirectory:
     def read_mark(self, path: Path) -> dict[str, Any]:
         """Return a mark; raise if it is damaged, or that of another shard."""
         mark = read_json(path)
-        wrong = misfit(MARK_DEFAULTS | mark, MARK_SHAPES[path.parent.name])
+        wrong = misfit(mark, MARK_SHAPES[path.parent.name])
         if wrong:
             raise InputError(f"{path} is damaged: {wrong}.")
         if mark["shard"] != int(path.stem):

@@ -224,9 +224,8 @@ class Scorer:
             word. By default the context is all of the text before the word.
         extras
             Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of
-            the token that came there (formerly ``entropy`` and ``rank``, which are still accepted);
-            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
-            the word that came.
+            the token that came there; ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come
+            there, ``word_rank`` of the word that came.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         spellings

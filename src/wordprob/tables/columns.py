@@ -14,7 +14,6 @@ from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import (
     COLUMNS,
     EXTRAS,
-    FORMER_NAMES,
     TEXT_COLUMNS,
     UNITS,
     columns_of,
@@ -223,7 +222,7 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
 
 
 def _is_result(name: str) -> bool:
-    known = {*COLUMNS, *TEXT_COLUMNS, *EXTRAS, *FORMER_NAMES}
+    known = {*COLUMNS, *TEXT_COLUMNS, *EXTRAS}
     return name in known or is_word_level_column(name) or name.startswith(estimate_name(""))
 
 

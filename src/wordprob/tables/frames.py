@@ -11,7 +11,6 @@ from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
 from wordprob.tables.schema import (
     EXTRA_COLUMNS,
-    FORMER_NAMES,
     PSEUDO_SURPRISAL,
     TEXT_COLUMNS,
     UNITS,
@@ -124,7 +123,6 @@ def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int])
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
     """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
     known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
-    known += [former for former, name in FORMER_NAMES.items() if EXTRA_COLUMNS[name].whole]
     whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 

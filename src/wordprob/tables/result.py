@@ -22,7 +22,7 @@ from wordprob.tables.formats.parquet import arrow_table
 from wordprob.tables.frames import build_frames, pick_texts, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
-from wordprob.tables.schema import EXTRA_COLUMNS, FORMER_NAMES, TEXT_COLUMNS, WORD_COLUMNS, unit_size
+from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
 from wordprob.tables.word_level_columns import is_word_level_column
 
 if TYPE_CHECKING:
@@ -379,4 +379,4 @@ def _numeric_columns() -> list[str]:
     """Return the columns of numbers, which may be missing."""
     columns = [*WORD_COLUMNS, *EXTRA_COLUMNS.values()]
     measured = [column.name for column in columns if column.in_units or column.statistics]
-    return ["n_tokens", "context_tokens", *measured, *FORMER_NAMES, *predictor_names(["surprisal", "surprisal_naive"])]
+    return ["n_tokens", "context_tokens", *measured, *predictor_names(["surprisal", "surprisal_naive"])]
