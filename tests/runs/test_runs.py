@@ -340,10 +340,12 @@ def test_file_systems_without_locks(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     (tmp_path / "out").mkdir()
-    (tmp_path / f"out/.lock.{socket.gethostname()}.99999999").touch()
+    (tmp_path / "out/.lock.soft").write_text(f"99999999\n{socket.gethostname()}\n")
     assert runs.run(corpus, tmp_path / "out", **TOY).complete
     assert [path.name for path in (tmp_path / "out").glob(".lock*")] == [".lock"]
-    (tmp_path / "out/.lock.elsewhere.12").touch()
+    assert runs.status(tmp_path / "out").running is None
+    (tmp_path / "out/.lock.soft").write_text("12\nelsewhere\n")
+    assert runs.status(tmp_path / "out").running["host"] == "elsewhere"
     with pytest.raises(OutputError, match="process 12 on elsewhere"):
         runs.resume(tmp_path / "out")
 

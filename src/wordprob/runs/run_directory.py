@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OutputError
 from wordprob.runs.atomic_io import (
-    LOCK_FILE_NAME,
     LOCK_NAME,
     PARTIAL_SUFFIX,
+    SOFT_LOCK_NAME,
     explained_errors,
     is_own_lock,
     read_json,
@@ -277,21 +277,17 @@ class RunDirectory:
         with contextlib.suppress(OSError):  # the reason why it could not begin is the one to report
             if self.exists:
                 return
-            for name in (PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX, LOCK_NAME):
+            for name in (PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX, LOCK_NAME, SOFT_LOCK_NAME):
                 (self.path / name).unlink(missing_ok=True)
-            for path in self.path.iterdir():
-                if LOCK_FILE_NAME.fullmatch(path.name):
-                    path.unlink(missing_ok=True)
             if is_new:
                 self.path.rmdir()
 
     def _foreign_names(self) -> list[str]:
         """Return the files, in a folder without a manifest, that are not those of a run that was killed early."""
-        own = {LOCK_NAME} if is_own_lock(self.path / LOCK_NAME) else set()
+        own = {name for name in (LOCK_NAME, SOFT_LOCK_NAME) if is_own_lock(self.path / name)}
         if own:
             own |= {PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX}
-        names = sorted(path.name for path in self.path.iterdir())
-        return [name for name in names if name not in own and not LOCK_FILE_NAME.fullmatch(name)]
+        return sorted(path.name for path in self.path.iterdir() if path.name not in own)
 
     def begin(self, plan: Sequence[Shard], manifest: Mapping[str, Any]) -> None:
         """Write plan and manifest.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import InputError, first_line
-from wordprob.runs.atomic_io import LOCK_FILE_NAME, LOCK_NAME, PARTIAL_SUFFIX, lock_holder
+from wordprob.runs.atomic_io import LOCK_NAME, PARTIAL_SUFFIX, SOFT_LOCK_NAME, lock_holder
 from wordprob.runs.manifest import model_changes, notes
 from wordprob.runs.run_directory import (
     ENDINGS,
@@ -25,7 +25,7 @@ from wordprob.runs.run_directory import (
 )
 from wordprob.runs.shards import Shard
 
-OWN_FILES = (MANIFEST, PLAN, ERRORS, SCORED_WITH, LOCK_NAME)
+OWN_FILES = (MANIFEST, PLAN, ERRORS, SCORED_WITH, LOCK_NAME, SOFT_LOCK_NAME)
 """The files of a run that are not in its folders."""
 
 
@@ -217,7 +217,8 @@ class _Verifier:
             if in_shard:
                 self._listed.append(f"there is no {path}; every shard holds the same")
         elif told is not None and in_shard:
-            if any(told.get(name) != value for name, value in in_shard.items() if name not in VERSIONS):
+            before = {name: value for name, value in in_shard.items() if name not in VERSIONS}
+            if not before.items() <= told.items():
                 self._problems.append(f"{path} is not what the shards were scored with. Delete it: they hold the same.")
 
     def _check_names(self, n_shards: int) -> None:
@@ -225,7 +226,7 @@ class _Verifier:
         for path in sorted(self._directory.path.iterdir()):
             if path.name in ENDINGS:
                 self._check_folder(path, n_shards)
-            elif path.name not in OWN_FILES and not LOCK_FILE_NAME.fullmatch(path.name):
+            elif path.name not in OWN_FILES:
                 self._listed.append(f"{path} is not part of the run")
 
     def _check_folder(self, folder: Path, n_shards: int) -> None:
