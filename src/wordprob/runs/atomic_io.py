@@ -110,7 +110,6 @@ def locked(directory: Path) -> Iterator[None]:
     path = directory / LOCK_NAME
     try:
         lock = _acquire(directory, LOCK_SECONDS)
-        path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
     except Timeout:
         holder = _recorded_holder(directory)
         raise OutputError(
@@ -120,6 +119,8 @@ def locked(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{directory} cannot be written: {error.strerror}. Choose another folder.") from error
     try:
+        with explained_errors(path):
+            path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
         with contextlib.suppress(OSError):  # a run that could not begin has removed the file
