@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wordprob.analysis.contrasts import ContrastResult
-from wordprob.analysis.factorial import FactorialResult, within_intervals
+from wordprob.analysis.factorial import FactorialResult
+from wordprob.analysis.intervals import within_intervals
 from wordprob.analysis.plot_style import (
     COLOURS,
     add_footnote,

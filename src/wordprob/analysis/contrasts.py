@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from wordprob.analysis.intervals import half_width
 from wordprob.analysis.permutation import EXACT_UP_TO, sign_flip_test
 from wordprob.analysis.tables import numbers, require
 from wordprob.core.arrays import Floats
@@ -268,14 +269,13 @@ def paired(differences: Floats) -> dict[str, float]:
     mean = float(differences.mean()) if n else math.nan
     sd = float(differences.std(ddof=1)) if n > 1 else math.nan
     se = sd / math.sqrt(n) if n > 1 else math.nan
-    half_width = se * float(stats.t.ppf(0.975, n - 1)) if n > 1 else math.nan
     t = mean / se if n > 1 and se > 0 else math.nan
     return {
         "difference": mean,
         "sd": sd,
         "se": se,
-        "ci_low": mean - half_width,
-        "ci_high": mean + half_width,
+        "ci_low": mean - half_width(differences),
+        "ci_high": mean + half_width(differences),
         "d_z": mean / sd if n > 1 and sd > 0 else math.nan,
         "t": t,
         "df": float(n - 1) if n > 1 else math.nan,

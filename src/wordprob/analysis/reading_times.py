@@ -17,6 +17,7 @@ import pandas as pd
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
 from wordprob.analysis.datasets import ESTIMATES, Dataset
+from wordprob.analysis.intervals import half_width
 from wordprob.analysis.model_sizes import size_of
 from wordprob.analysis.reading_time_results import ALL_MODELS, ReadingTimesResult
 from wordprob.analysis.tables import Mask, numbers, require
@@ -313,18 +314,14 @@ def _p_of_model_fold_pairs(folds: pd.DataFrame, first: str, second: str) -> floa
 
 def _describe(values: Floats) -> dict[str, float]:
     """Return mean, standard error, 95 % interval (Student's t) and p-values of the values of folds."""
-    from scipy import stats
-
     count = len(values)
     mean = float(np.mean(values))
-    std_error = float(np.std(values, ddof=1) / np.sqrt(count))
-    half_width = std_error * float(stats.t.ppf(0.975, count - 1))
     return {
         "folds": count,
         "mean": mean,
-        "std_error": std_error,
-        "ci_low": mean - half_width,
-        "ci_high": mean + half_width,
+        "std_error": float(np.std(values, ddof=1) / np.sqrt(count)),
+        "ci_low": mean - half_width(values),
+        "ci_high": mean + half_width(values),
         "p": permutation.sign_flip_test(values),
         "p_strict": permutation.sign_flip_test(values, ties=False),
     }
