@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import wordprob
 from wordprob import studies
-from wordprob.analysis import permutation, prepare, word_types
+from wordprob.analysis import permutation, reading_time_preparation, word_types
 from wordprob.analysis.reading_time_results import ReadingTimesResult
 from wordprob.analysis.word_length_results import WordLengthResult
 from wordprob.cli.reading_times import reading_times
@@ -496,6 +496,6 @@ def test_choices_are_those_of_the_analysis() -> None:
         for declared in (*fields(ReadingTimesOptions), *fields(WordLengthsOptions))
     }
     assert choices["correction"] == tuple(permutation.CORRECTIONS)
-    assert choices["skipped"] == prepare.SKIPPED
+    assert choices["skipped"] == reading_time_preparation.SKIPPED
     assert choices["keep"] == word_types.KEEP
     assert choices["case"] == word_types.CASES

@@ -8,10 +8,10 @@ import pytest
 
 from wordprob.analysis import folds, regression
 from wordprob.analysis.datasets import Dataset
+from wordprob.analysis.input_tables import read_table
 from wordprob.analysis.model_sizes import size_of
 from wordprob.analysis.reading_time_results import ALL_MODELS, ReadingTimesResult
 from wordprob.analysis.reading_times import ReadingTimesProtocol, analyse
-from wordprob.analysis.tables import read_table
 from wordprob.errors import InputError, OptionError
 
 R = Path(__file__).parent / "r"

@@ -150,7 +150,7 @@ def test_the_command_writes_the_table_alone(study, counts, tmp_path, ending):
 
 
 def test_the_table_of_a_result_is_the_same(tmp_path):
-    from wordprob.analysis.tables import read_table
+    from wordprob.analysis.input_tables import read_table
 
     small = Path(__file__).parent / "r" / "small.tsv"
     result = studies.reading_times(small)

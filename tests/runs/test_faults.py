@@ -38,7 +38,7 @@ from wordprob import runs
 from wordprob.errors import InputError, OutputError
 from wordprob.models.exact import ToyTokenizer
 from wordprob.runs.executors import heartbeat
-from wordprob.runs.scoring import is_machine_fault
+from wordprob.runs.shard_scoring import is_machine_fault
 from wordprob.sources import readers
 
 TOY = {"model": "exact:bow", "threads": 1}

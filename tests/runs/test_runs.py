@@ -26,7 +26,7 @@ from wordprob.models.exact import ToyTokenizer
 from wordprob.models.registry import commit, describe
 from wordprob.options import ModelOptions
 from wordprob.runs.atomic_io import read_json, write_json
-from wordprob.runs.executors.processes import ProcessExecutor, assign_gpus
+from wordprob.runs.executors.worker_processes import ProcessExecutor, assign_gpus
 from wordprob.runs.settings import Execution, RunSettings
 from wordprob.runs.shards import ShardReader, cut_into_shards
 from wordprob.sources import find

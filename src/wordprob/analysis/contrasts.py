@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from wordprob.analysis.input_tables import numbers, require
 from wordprob.analysis.intervals import half_width
 from wordprob.analysis.permutation import EXACT_UP_TO, sign_flip_test
-from wordprob.analysis.tables import numbers, require
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, did_you_mean, listing
 

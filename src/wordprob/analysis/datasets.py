@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from wordprob.analysis.tables import check_times, numbers, require
+from wordprob.analysis.input_tables import check_times, numbers, require
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
 

@@ -23,8 +23,8 @@ from wordprob.analysis.contrasts import (
     r_formula,
     two_levels,
 )
+from wordprob.analysis.input_tables import numbers, require
 from wordprob.analysis.permutation import EXACT_UP_TO
-from wordprob.analysis.tables import numbers, require
 from wordprob.errors import OptionError
 
 EFFECTS = np.array([[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5], [1.0, -1.0, -1.0, 1.0]])

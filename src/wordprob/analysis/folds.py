@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.tables import WORD_KEYS, Mask, numbers, require
+from wordprob.analysis.input_tables import WORD_KEYS, Mask, numbers, require
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, OptionError, listing
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.contrasts import text_value
+from wordprob.analysis.input_tables import numbers
 from wordprob.analysis.intervals import half_width, within_intervals
 from wordprob.analysis.plot_columns import PlotColumns
-from wordprob.analysis.tables import numbers
 
 MIN_TEXTS_FOR_INTERVAL = 3
 """Texts or items that an interval needs; that of two would be much larger than the rest of the figure."""

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from wordprob.analysis.input_tables import numbers, pair, require
 from wordprob.analysis.plot_columns import PlotColumns, columns_of
 from wordprob.analysis.plot_style import axis_label, line_styles, with_fonts
 from wordprob.analysis.plots import STYLES, style_axes
-from wordprob.analysis.tables import numbers, pair, require
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, listing
 

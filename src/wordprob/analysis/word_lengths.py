@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.correlations import CORRELATION_NAMES, Correlations, resamples
+from wordprob.analysis.input_tables import Mask
 from wordprob.analysis.model_sizes import size_of
-from wordprob.analysis.tables import Mask
 from wordprob.analysis.word_length_results import WordLengthResult
 from wordprob.analysis.word_types import ScoredFile, TypeSums, WordFilter, batches, open_scored
 from wordprob.core.arrays import Floats

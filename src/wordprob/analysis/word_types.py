@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from wordprob.analysis.frequencies import OUTER_PUNCTUATION
-from wordprob.analysis.tables import read_metadata, require
+from wordprob.analysis.input_tables import read_metadata, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError
 from wordprob.tables.files import format_of

@@ -52,7 +52,7 @@ def report(
     """
     import pandas as pd
 
-    from wordprob.analysis.tables import pair, read_scored
+    from wordprob.analysis.input_tables import pair, read_scored
     from wordprob.render.page import check_report_path, write_report
     from wordprob.tables.result import WordTable
 

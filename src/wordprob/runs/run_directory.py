@@ -44,7 +44,7 @@ from wordprob.runs.json_shapes import Every, misfit
 from wordprob.runs.shards import Shard, parse_plan
 
 if TYPE_CHECKING:
-    from wordprob.runs.scoring import ShardResult
+    from wordprob.runs.shard_scoring import ShardResult
 
 MANIFEST = "manifest.json"
 PLAN = "plan.jsonl"

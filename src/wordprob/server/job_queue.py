@@ -20,7 +20,7 @@ from wordprob.errors import ModelError, WordprobError
 from wordprob.options import ModelOptions
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.server.jobs import Job, ScoringJob
-from wordprob.server.settings import ServerSettings
+from wordprob.server.server_settings import ServerSettings
 from wordprob.server.waiting_line import BusyError, WaitingLine
 
 if TYPE_CHECKING:

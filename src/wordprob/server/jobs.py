@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wordprob.core.words import define
 from wordprob.options import ScoringOptions
-from wordprob.server.schema import SCORING_FIELDS
+from wordprob.server.request_schema import SCORING_FIELDS
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords

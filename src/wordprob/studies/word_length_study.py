@@ -19,14 +19,14 @@ from wordprob.options import ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
-from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
-from wordprob.studies.scoring import (
+from wordprob.studies.study_models import (
     StudyProgress,
     as_list,
     model_labels,
     options_record,
     score_texts,
 )
+from wordprob.studies.study_options import WordLengthsOptions, check_scoring, combined, parse_sizes
 
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""

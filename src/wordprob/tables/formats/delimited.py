@@ -40,7 +40,7 @@ DECIMAL_SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Dialect:
+class DelimitedDialect:
     """How a file is written."""
 
     delimiter: str
@@ -80,7 +80,7 @@ class Delimited(Sheet):
     """A CSV or TSV file."""
 
     def __init__(
-        self, name: str, format: str, dialect: Dialect, header: DelimitedRow, rows: Sequence[DelimitedRow]
+        self, name: str, format: str, dialect: DelimitedDialect, header: DelimitedRow, rows: Sequence[DelimitedRow]
     ) -> None:
         self.name = name
         self.format = format
@@ -173,7 +173,7 @@ def read_delimited(
     check_rows(len(rows), name)
     if decimal is None:
         decimal = _decimal_mark(rows) if delimiter == ";" else "."
-    dialect = Dialect(delimiter, quoted, found_encoding, header.newline or "\n", decimal, preamble)
+    dialect = DelimitedDialect(delimiter, quoted, found_encoding, header.newline or "\n", decimal, preamble)
     return Delimited(name, format, dialect, header, rows)
 
 

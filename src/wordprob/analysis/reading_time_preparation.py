@@ -11,8 +11,8 @@ import pandas as pd
 
 from wordprob.analysis.datasets import ESTIMATES
 from wordprob.analysis.frequencies import Unigrams, surprisals
+from wordprob.analysis.input_tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.analysis.study_table import own_name
-from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing
 

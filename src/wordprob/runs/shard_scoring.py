@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, UnsupportedError, WordprobError
 from wordprob.models.threads import limited_threads
-from wordprob.runs.progress import ShardCallback
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution, RunSettings
 from wordprob.runs.shards import Shard, ShardReader
 from wordprob.sources import Record, Source
