@@ -34,6 +34,7 @@ OPEN_UPWARD_STRINGS = {
     ("options", "core.equation"),
     ("options", "core.words"),
     ("options", "covers.spelling_search"),
+    ("options", "models.huggingface.load_arguments"),
     ("options", "models.registry"),
     ("options", "tables.schema"),
 }

@@ -173,7 +173,7 @@ def _write(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, 
 
 
 def _write_text(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, str]) -> None:
-    from wordprob.tables.result import WordTable
+    from wordprob.scoring.results import WordTable
 
     with path.open("w", encoding="utf-8", newline="") as file:
         for index, batch in enumerate(batches):

@@ -25,8 +25,8 @@ from wordprob.sources import Record, Source
 if TYPE_CHECKING:
     import pandas as pd
 
+    from wordprob.scoring.results import WordTable
     from wordprob.scoring.scorer import Scorer
-    from wordprob.tables.result import WordTable
 
 STRING_COLUMNS = frozenset({"text_id", "word", "note"})
 """Columns that hold text in every shard; the others hold numbers."""

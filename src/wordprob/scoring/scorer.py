@@ -47,6 +47,7 @@ from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch,
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
+from wordprob.scoring.results import WordTable
 from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -57,7 +58,6 @@ from wordprob.scoring.worker_pool import (
     without_documents,
 )
 from wordprob.tables.batch_scores import BatchScores
-from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
 from wordprob.tables.word_level_columns import WordLevel
 

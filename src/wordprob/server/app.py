@@ -21,6 +21,7 @@ from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
 from wordprob.options import ScoringOptions
 from wordprob.render import page as render
 from wordprob.scoring.next_words import NextWords
+from wordprob.scoring.results import WordTable, records
 from wordprob.server.job_queue import (
     ModelLoadingError,
     ScoringQueue,
@@ -49,7 +50,6 @@ from wordprob.server.request_schema import (
 )
 from wordprob.server.server_settings import ServerSettings
 from wordprob.server.waiting_line import BusyError
-from wordprob.tables.result import WordTable, records
 
 LOG = logging.getLogger("wordprob.server")
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {

@@ -15,8 +15,8 @@ from wordprob.server.request_schema import SCORING_FIELDS
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
+    from wordprob.scoring.results import WordTable
     from wordprob.scoring.scorer import Scorer
-    from wordprob.tables.result import WordTable
 
 
 @dataclass(frozen=True)
