@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import pandas as pd
 
 from wordprob.analysis import outputs
-from wordprob.analysis.results import ABSENT, StudyResult, latex_table, latex_text, markdown_table
+from wordprob.analysis.study_results import ABSENT, StudyResult, latex_table, latex_text, markdown_table
 from wordprob.analysis.study_table import StudyTable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from wordprob.analysis import outputs
 from wordprob.analysis.correlations import CORRELATION_NAMES
-from wordprob.analysis.results import ABSENT, StudyResult, latex_table, latex_text, markdown_table
+from wordprob.analysis.study_results import ABSENT, StudyResult, latex_table, latex_text, markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
