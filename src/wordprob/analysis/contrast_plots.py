@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ModelPart(NamedTuple):
-    """What a result has of one model and measure; the model's name is empty where there is only one."""
+    """The part of a result for one model and measure; the model's name is empty if there is only one."""
 
     model: str
     measure: str

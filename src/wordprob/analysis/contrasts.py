@@ -54,8 +54,8 @@ class Design:
     item, condition
         The columns of the items and of the conditions.
     levels
-        Two conditions; the difference is the first minus the second. By default the two that there are, in the order
-        in which they first occur.
+        Two conditions; the difference is the first minus the second. By default the two in the table, in the order in
+        which they first occur.
     where
         Rows that count: the value that each of these columns must have.
     measures

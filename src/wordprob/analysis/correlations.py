@@ -22,8 +22,8 @@ def resamples(n: int, count: int, seed: int) -> Iterator[Floats]:
 class Correlations:
     """Spearman's and Pearson's correlations of several columns with one variable, for any weights of the rows.
 
-    A whole weight counts a row so many times. Values are sorted into groups of ties once; the ranks of a resample then
-    follow from cumulated weights, and nothing is sorted a thousand times.
+    A weight of n counts a row n times. Values are sorted into groups of ties once; the ranks of a resample then
+    follow from cumulated weights, so that nothing has to be sorted again.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Correlations:
         self._reference = _tie_groups(reference)
 
     def weighted(self, weights: Floats) -> Floats:
-        """Return two rows, Spearman's and Pearson's correlations, with a column for each column."""
+        """Return Spearman's correlations (first row) and Pearson's (second), one for each of the columns."""
         return np.stack([self._spearman(weights), self._pearson(weights)])
 
     def _spearman(self, weights: Floats) -> Floats:

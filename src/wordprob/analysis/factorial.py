@@ -40,7 +40,7 @@ class FactorialDesign:
     factors
         The columns of the two factors.
     levels
-        The two levels of each factor; an effect is the first minus the second. By default those that there are, in the
+        The two levels of each factor; an effect is the first minus the second. By default those in the table, in the
         order in which they first occur.
     item, where, measures, combine
         As for :class:`wordprob.analysis.contrasts.Design`.
@@ -54,7 +54,7 @@ class FactorialDesign:
     combine: str | None = None
 
     def of_factor(self, number: int) -> Design:
-        """Return the design of one factor by itself."""
+        """Return the design of one factor alone."""
         return Design(self.item, self.factors[number], self.levels[number], self.where, self.measures, self.combine)
 
 

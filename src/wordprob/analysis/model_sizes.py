@@ -13,11 +13,11 @@ KNOWN_SIZES = {
     "pythia-70m": 70, "pythia-160m": 160, "pythia-410m": 410, "pythia-14b": 1400, "pythia-28b": 2800,
     "pythia-69b": 6900, "pythia-120b": 12000,
 }  # fmt: skip
-"""Millions of parameters of the models whose names do not tell, or tell wrongly."""
+"""Millions of parameters of the models whose names do not say it, or say it wrongly."""
 
 
 def size_of(model: str) -> float | None:
-    """Return how many million parameters a model has, as far as its name tells.
+    """Return how many million parameters a model has, as far as its name says.
 
     Examples
     --------

@@ -30,8 +30,8 @@ def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42, 
     samples, seed
         How many flips are drawn where there are too many to count, and the seed.
     ties
-        Count flips that are just as far from zero. Without them the result is no p-value, since what was observed is
-        itself a possible flip; it is what the paper's code estimates.
+        Count flips that are just as far from zero. Without them the result is not a p-value, since what was observed
+        is itself a possible flip; it is what the paper's code estimates.
 
     Examples
     --------

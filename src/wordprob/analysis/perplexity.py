@@ -85,7 +85,7 @@ class PerplexityResult:
         force
             Replace a file that exists.
         format
-            The format, whatever the ending.
+            The format; by default, the ending of the file determines it.
         """
         return outputs.write_table(path, self.table, self.metadata, force, format)
 

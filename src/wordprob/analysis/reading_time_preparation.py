@@ -30,7 +30,7 @@ class StudyColumns:
     text
         Which text it is in; without it, the table is one text.
     position
-        Which word of the text it is; without it, the order of the rows tells.
+        Which word of the text it is; without it, the order of the rows decides.
     participant
         Who read it; without it, the times are means already.
     """
@@ -185,9 +185,9 @@ def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def times_to_keep(times: Floats, cleaning: Cleaning) -> Mask:
-    """Mark the times that count towards a mean: known, not skipped if that means missing, and no outliers.
+    """Mark the times that count towards a mean: known, not skipped if that means missing, and not outliers.
 
-    z-scores are of the logarithm over all positive times of all participants; a time of 0 is no outlier.
+    z-scores are of the logarithm over all positive times of all participants; a time of 0 is not an outlier.
     """
     counted = times > 0 if cleaning.skipped == "missing" else times >= 0
     known: Mask = np.isfinite(times) & counted

@@ -79,7 +79,7 @@ def analyse(
     protocol
         How; the paper's by default.
     sizes
-        Millions of parameters, for models whose names do not tell.
+        Millions of parameters, for models whose names do not say it.
     """
     protocol = protocol or ReadingTimesProtocol()
     _check_distinct(datasets)
@@ -170,7 +170,7 @@ def _cross_validate(dataset: Dataset, protocol: ReadingTimesProtocol) -> CrossVa
 
 def _complete_rows(dataset: Dataset, variables: Mapping[str, pd.DataFrame]) -> Mask:
     """Mark the rows that have every variable of every estimate, so that all regressions see the same rows."""
-    # An infinite surprisal (probability zero) is no more a predictor than a missing one.
+    # An infinite surprisal (probability zero) can be a predictor no more than a missing one.
     complete: Mask = np.all([np.isfinite(table.to_numpy()).all(axis=1) for table in variables.values()], axis=0)
     if not complete.any():
         counts = [

@@ -16,7 +16,7 @@ MIN_TEXTS_FOR_INTERVAL = 3
 """Texts or items that an interval needs; that of two would be much larger than the rest of the figure."""
 
 NO_REGION = ("", "NA", "nan", "None")
-"""What stands in the column of regions where a word is in none."""
+"""The cells of the region column that mean that a word is in no region."""
 
 
 def region_means(

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 from wordprob.analysis import outputs
 
 ABSENT = "–"
-"""What a table prints for a value that there is not."""
+"""What a table prints where there is no value."""
 
 
 class StudyResult(ABC):

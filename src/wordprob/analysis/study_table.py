@@ -118,8 +118,8 @@ class StudyTable:
         Parameters
         ----------
         path
-            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are in a Parquet file, and
-            otherwise beside it.
+            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are stored inside a Parquet
+            file, and next to any other file.
         shape
             As for :meth:`to_pandas`.
         force
@@ -204,7 +204,7 @@ class StudyTable:
 
 
 def _needed(dataset: Dataset) -> list[str]:
-    """Return the columns without which a word is of no use to a regression."""
+    """Return the columns that a regression needs for every word."""
     return ["time", "frequency", *(ESTIMATES[name] for name in dataset.estimates)]
 
 

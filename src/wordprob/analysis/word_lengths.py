@@ -94,7 +94,7 @@ def analyse(
     unigrams
         Where they come from.
     sizes
-        Millions of parameters, for models whose names do not tell.
+        Millions of parameters, for models whose names do not say it.
     """
     tables = {}
     for model, type_sums in sums.items():

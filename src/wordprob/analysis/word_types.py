@@ -1,7 +1,7 @@
 """Sums for each word type over a stream of scored words: count, length, Σ s and Σ s², naive and corrected.
 
-Twenty million rows must not be in memory at once, nor go through Python one by one. A batch's words are encoded as
-numbers of the few distinct ones; Python sees only those, each once in a run; the rest is :func:`numpy.bincount`.
+Twenty million rows must not be in memory at once, nor pass through Python one by one. The words of a batch are encoded
+as indices into its few distinct words; only these pass through Python, each once; the rest is :func:`numpy.bincount`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class ScoredFile:
 
     @property
     def size(self) -> float:
-        """Nats in a unit; an unnamed unit is taken as it is."""
+        """The size of the unit in nats; 1 for a table that does not say its unit."""
         return UNITS.get(self.unit, 1.0)
 
 
@@ -205,7 +205,7 @@ def open_scored(path: Path) -> ScoredFile:
 
 
 def _column_names(path: Path) -> list[str]:
-    """Return the names of a table's columns, of which the first rows are read at most."""
+    """Return the names of a table's columns; at most its first rows are read."""
     format = format_of(path)
     if format == "parquet":
         import pyarrow.parquet as pq

@@ -208,7 +208,7 @@ def _meco_means(code: str, title: str, language: str) -> Corpus:
         language=language,
         folder="meco",
         by_hand=f"Get {code}.csv from {MECO_URL}merged_data_no_zero/ and put it into a folder",
-        note="MECO: naive surprisals only; predictors that stood beside the wrong word were moved back",
+        note="MECO: naive surprisals only; predictors in the row of a wrong word were moved back",
     )
 
 

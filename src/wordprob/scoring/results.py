@@ -79,7 +79,7 @@ class WordTable:
     def build(
         cls, batches: Iterable[BatchScores], metadata: Mapping[str, Any], unit: str, extras: Collection[str] = ()
     ) -> WordTable:
-        """Make a table of scored texts, batch by batch as they come.
+        """Make a table from a stream of scored batches.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class WordTable:
         return {name: value for name, value in self.metadata.items() if name not in layout}
 
     def words(self) -> pd.DataFrame:
-        """Return a row for each word that was scored, whatever the rows of the user's table are."""
+        """Return a row for each word that was scored, even if the rows of the user's table are texts or regions."""
         return self._words.copy()
 
     def texts(self) -> pd.DataFrame:
@@ -295,7 +295,7 @@ class WordTable:
         format
             ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``xlsx``.
         escape_formulas
-            In CSV and TSV, put an apostrophe before cells that begin with ``=``, ``+``, ``-`` or ``@`` and are no
+            In CSV and TSV, put an apostrophe before cells that begin with ``=``, ``+``, ``-`` or ``@`` and are not
             numbers, so that a spreadsheet program does not take them for formulas.
         """
         entry = parquet_entry(self.metadata)

@@ -1,4 +1,4 @@
-"""Scored texts as arrays, in nats: what the scorer hands over and a table is made of."""
+"""Scored texts as arrays, in nats: what the scorer returns, and tables are built from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TextTotals:
     words, scored
         The number of words, and of those that have a surprisal.
     surprisal
-        The sum of the words' surprisals, those of words that only stand between given ones included.
+        The sum of the words' surprisals, including words between the given ones.
     tokens
         The number of tokens.
     token_log_prob

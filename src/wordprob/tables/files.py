@@ -62,7 +62,7 @@ def is_stream(path: str | Path) -> bool:
 
 
 def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
-    """Return the format that a file's extension stands for."""
+    """Return the format that a file's extension means."""
     for name, extension in formats.items():
         if path.suffix.lower() == extension:
             return name
@@ -90,7 +90,7 @@ def check_output(
     path
         Where the result is to be written.
     format
-        One of ``formats``; told from the extension if not given. A stream that has no such extension gets the first.
+        One of ``formats``; by default, the one of the extension. A stream that has no such extension gets the first.
     force
         Allow a file that exists to be replaced.
     formats

@@ -137,12 +137,12 @@ EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
 """The further columns, and what each says."""
 
 register_column(_of_token("entropy", "entropy of the next token where the word begins", in_units=True))
-register_column(_of_token("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
+register_column(_of_token("rank", "rank of the word's first token there: 1 is the most probable", whole=True))
 
 register_column(
     Column(
         "prefixes_opened",
-        "beginnings of spellings looked into, with all spellings",
+        "prefixes of spellings expanded, with all spellings",
         lambda batch: np.full(len(batch), np.nan) if batch.prefixes_opened is None else batch.prefixes_opened,
         whole=True,
     )
@@ -199,7 +199,7 @@ def estimate_columns(names: Iterable[str]) -> list[str]:
 
 
 def columns_of(extra: str) -> list[Column]:
-    """Return the columns that the name of an extra stands for: mostly one.
+    """Return the columns of an extra: usually one.
 
     >>> [column.name for column in columns_of("word_rank")], [column.name for column in columns_of("token_rank")]
     (['word_rank_low', 'word_rank_high'], ['token_rank'])
