@@ -52,7 +52,11 @@ BINARY_FILES = {
 """How files begin that are not text: what they are, and the extension that they are read with."""
 
 NOT_WESTERN = re.compile(r"[^\W\d_a-zA-Z]{3}|[^\W\d_][¡-¶¸-»¿×÷†‡ˆ‰‹›˜™€•„‚ƒ][^\W\d_]")
-"""What words of Western languages do not have: three letters in a row beyond a–z, or a sign between two letters."""
+"""What words of Western languages do not have: three letters in a row beyond a–z, or a sign between two letters.
+
+charset-normalizer alone takes short Mac, Greek and Japanese files for Windows-1252: of German tables with ten words, as
+old Macs wrote them, one in seven.
+"""
 
 SAMPLE_BYTES = 100_000
 """How much of a file is used to detect its encoding."""
