@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from wordprob.analysis.input_tables import check_times, numbers, require
+from wordprob.analysis.input_tables import ESTIMATES, check_times, numbers, require
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
-
-ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
-"""The column of each estimate."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ Mask = NDArray[np.bool_]
 WORD_KEYS = ["text_id", "word_id"]
 """The columns that identify a word."""
 
+ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
+"""The estimates that studies compare, and the column of each in a scored table."""
+
 MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
 """Cells that mean a missing number; in a column of words, all of these are words."""
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.datasets import ESTIMATES
 from wordprob.analysis.frequencies import Unigrams, surprisals
-from wordprob.analysis.input_tables import WORD_KEYS, Mask, check_times, numbers, require
+from wordprob.analysis.input_tables import ESTIMATES, WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.analysis.study_table import own_name
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing

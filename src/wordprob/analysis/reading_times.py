@@ -16,8 +16,8 @@ import pandas as pd
 
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
-from wordprob.analysis.datasets import ESTIMATES, Dataset
-from wordprob.analysis.input_tables import Mask, numbers, require
+from wordprob.analysis.datasets import Dataset
+from wordprob.analysis.input_tables import ESTIMATES, Mask, numbers, require
 from wordprob.analysis.intervals import half_width
 from wordprob.analysis.model_sizes import size_of
 from wordprob.analysis.reading_time_results import ALL_MODELS, ReadingTimesResult

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis import outputs
-from wordprob.analysis.datasets import ESTIMATES, Dataset
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.frequencies import to_zipf
-from wordprob.analysis.input_tables import WORD_KEYS, numbers
+from wordprob.analysis.input_tables import ESTIMATES, WORD_KEYS, numbers
 from wordprob.core.arrays import Floats
 from wordprob.errors import counted
 from wordprob.tables.columns import check_shape, column_suffix, combine

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from wordprob.analysis.frequencies import OUTER_PUNCTUATION
-from wordprob.analysis.input_tables import read_metadata, require
+from wordprob.analysis.input_tables import ESTIMATES, read_metadata, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError
 from wordprob.tables.files import format_of
@@ -28,8 +28,6 @@ CASES = ("lower", "as-is")
 BATCH_ROWS = 1 << 19
 SCORED_COLUMNS = ["word", "surprisal", "surprisal_naive"]
 OPTIONAL_COLUMNS = ["surprisal_all"]
-ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
-"""The estimates that are added up, and the columns that hold them; the last one only where a table has it."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,7 @@ class TypeSums:
         number_of_distinct = np.array(
             [self._type_number(word) for word in encoded.dictionary.to_pylist()], dtype=np.int64
         )
+        # Rows hold indices into the distinct words, so that one lookup gives the type of every row.
         types = number_of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
         scored = np.all([np.isfinite(values) for values in surprisals.values()], axis=0)
         self.rows += len(types)

@@ -137,11 +137,13 @@ class Punctuation(CharacterClassDefinition):
         cuts = following != preceding
         for code in _STANDALONE_CODES:
             cuts |= following == code
+        # An apostrophe after a letter keeps the letters that follow it: 's, 't.
         after_apostrophe = preceding == CLASS_CODE[APOSTROPHE]
         letter_after_apostrophe = np.flatnonzero(after_apostrophe & (following == CLASS_CODE[LETTER]))
         cuts[letter_after_apostrophe] = ~classes.follows_letter(letter_after_apostrophe)
         cuts &= ~space[1:] & (following != CLASS_CODE[CONTINUES])
         cuts |= space[1:] != space[:-1]
+        # edges[i] is the boundary before character i; the batch begins and ends with one.
         edges = np.ones(len(codes) + 1, dtype=bool)
         edges[1:-1] = cuts
         starts = np.flatnonzero(edges[:-1] & ~space)

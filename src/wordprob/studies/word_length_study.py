@@ -11,9 +11,10 @@ from typing import Any
 from wordprob import runs
 from wordprob.analysis import outputs, texts
 from wordprob.analysis.frequencies import costs_of, read_costs
+from wordprob.analysis.input_tables import ESTIMATES
 from wordprob.analysis.word_length_results import WordLengthResult
 from wordprob.analysis.word_lengths import WordLengthSettings, aggregate, analyse
-from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_words
+from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
