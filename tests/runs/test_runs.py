@@ -350,6 +350,19 @@ def test_file_systems_without_locks(corpus, tmp_path, monkeypatch):
         runs.resume(tmp_path / "out")
 
 
+def test_whoever_may_not_write_is_told_what_the_lock_file_says(corpus, tmp_path, monkeypatch):
+    runs.run(corpus, tmp_path / "out", **TOY)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert runs.status(tmp_path / "out").running is None, "a run that has ended leaves the file empty"
+    (tmp_path / "out/.lock").write_text("12\nelsewhere\n")
+    running = runs.status(tmp_path / "out").running
+    assert (running["pid"], running["host"]) == (12, "elsewhere")
+
+
 def test_a_full_disk(corpus, tmp_path, monkeypatch):
     """The unfinished shards are lost, finished ones are not, and the run can be resumed."""
     real, calls = os.fsync, []
