@@ -199,10 +199,15 @@ def test_a_scored_table_comes_back(tmp_path):
 def test_files_get_their_names_together(tmp_path):
     """Of several files, none is replaced before all are written; after an error nothing is left of the new ones."""
     (tmp_path / "a").write_text("old")
-    with pytest.raises(ZeroDivisionError), contextlib.ExitStack() as stack:
-        stack.enter_context(replacing(tmp_path / "a")).write_text("new")
-        stack.enter_context(replacing(tmp_path / "b")).write_text("new")
-        raise ZeroDivisionError
+
+    def write_and_fail():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(replacing(tmp_path / "a")).write_text("new")
+            stack.enter_context(replacing(tmp_path / "b")).write_text("new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
 
 
