@@ -113,7 +113,7 @@ def start_server():
     from wordprob.options import ModelOptions
     from wordprob.server import ServerSettings
     from wordprob.server.job_queue import ScoringQueue
-    from wordprob.server.run import address, listen, server_config
+    from wordprob.server.serving import address, listen, server_config
 
     running = []
 

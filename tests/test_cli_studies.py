@@ -15,7 +15,9 @@ from click.testing import CliRunner, Result
 
 import wordprob
 from wordprob import studies
-from wordprob.analysis import permutation, prepare, report, word_types
+from wordprob.analysis import permutation, reading_time_preparation, word_types
+from wordprob.analysis.reading_time_results import ReadingTimesResult
+from wordprob.analysis.word_length_results import WordLengthResult
 from wordprob.cli.reading_times import reading_times
 from wordprob.cli.word_lengths import word_lengths
 from wordprob.core.words import define
@@ -46,7 +48,7 @@ def test_published_tables_give_the_papers_numbers(tmp_path: Path) -> None:
     line = next(line for line in done.stdout.splitlines() if "gpt2-small" in line)
     assert [cell.strip(" *") for cell in line.split("|")[3:12:3]] == ["5.25", "4.35", "3.63"]
     assert [cell.strip(" *") for cell in line.split("|")[4:12:3]] == ["5.24", "4.33", "3.47"]
-    assert {path.name for path in (tmp_path / "results").iterdir()} == set(report.READING_TIMES_FILES)
+    assert {path.name for path in (tmp_path / "results").iterdir()} == set(ReadingTimesResult.FILE_NAMES)
     about = json.loads((tmp_path / "results" / "provenance.json").read_text(encoding="utf-8"))
     assert about["inputs"][str(tables[0])] == hashlib.sha256(tables[0].read_bytes()).hexdigest()
     assert str(PAPER / "folds" / "provo.tsv") in about["inputs"]
@@ -241,7 +243,7 @@ def test_scored_tables_give_the_same_as_texts(texts: Path, frequencies: Path, tm
 
     common = ("--frequencies", frequencies, "--min-count", 1, "--bootstrap", 20)
     run(word_lengths, texts, "--model", "exact:bow", *common, "-o", tmp_path / "a")
-    assert {path.name for path in (tmp_path / "a").iterdir()} == set(report.WORD_LENGTHS_FILES)
+    assert {path.name for path in (tmp_path / "a").iterdir()} == set(WordLengthResult.FILE_NAMES)
     lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
     (tmp_path / "scored").mkdir()
     load("exact:bow").score(lines).write(tmp_path / "scored" / "part.parquet")
@@ -494,6 +496,6 @@ def test_choices_are_those_of_the_analysis() -> None:
         for declared in (*fields(ReadingTimesOptions), *fields(WordLengthsOptions))
     }
     assert choices["correction"] == tuple(permutation.CORRECTIONS)
-    assert choices["skipped"] == prepare.SKIPPED
+    assert choices["skipped"] == reading_time_preparation.SKIPPED
     assert choices["keep"] == word_types.KEEP
     assert choices["case"] == word_types.CASES

@@ -270,7 +270,7 @@ def test_temporary_failures_are_tried_again(failures, no_pauses, truth):
 
 
 def test_a_server_that_stays_down_is_a_fault_of_the_machine_and_not_of_the_text():
-    from wordprob.runs.scoring import is_machine_fault
+    from wordprob.runs.shard_scoring import is_machine_fault
 
     with serving() as server:
         scorer = load(server)

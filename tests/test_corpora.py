@@ -82,7 +82,7 @@ def test_error_when_offline_says_what_to_do(served: tuple[corpora.Corpus, Path])
 
 @pytest.mark.parametrize("name", [name for name, corpus in corpora.CORPORA.items() if not corpus.fetched])
 def test_error_for_corpora_that_are_not_fetched_says_where_to_get_them(name: str) -> None:
-    with pytest.raises(DownloadError, match=r"not fetched by itself \(.+\)\. (Get|Ask) .* folder.*`data_dir`"):
+    with pytest.raises(DownloadError, match=r"not fetched automatically \(.+\)\. (Get|Ask) .* folder.*`data_dir`"):
         corpora.load(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -15,7 +16,7 @@ import pytest
 
 import wordprob
 from wordprob.errors import OutputError
-from wordprob.tables.files import check_output, write_whole
+from wordprob.tables.files import check_output, replacing, write_whole
 
 SCORED = wordprob.load("exact:bow").score(["She saw", "the mark"])
 EXACT = ["--model", "exact:bow"]
@@ -193,3 +194,27 @@ def test_two_results_in_one_device_are_fine(tmp_path):
 def test_a_scored_table_comes_back(tmp_path):
     path = SCORED.write(tmp_path / "scored.csv")
     pd.testing.assert_frame_equal(wordprob.WordTable.read(path).to_pandas(), SCORED.to_pandas(), check_dtype=False)
+
+
+def test_files_get_their_names_together(tmp_path):
+    """Of several files, none is replaced before all are written; after an error nothing is left of the new ones."""
+    (tmp_path / "a").write_text("old")
+
+    def write_and_fail():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(replacing(tmp_path / "a")).write_text("new")
+            stack.enter_context(replacing(tmp_path / "b")).write_text("new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_a_durable_file_is_synced_before_it_gets_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(sorted(path.name for path in tmp_path.iterdir())))
+    with replacing(tmp_path / "a", tmp_path / "a.part", durable=True) as partial:
+        partial.write_text("new")
+    assert synced == [["a.part"]]
+    assert (tmp_path / "a").read_text() == "new"

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import wordprob
-from wordprob.analysis.pairs import accuracy, wilson
+from wordprob.analysis.pair_accuracy import accuracy, wilson
 from wordprob.cli import main
 from wordprob.errors import InputError, OptionError
 from wordprob.stimuli.pairs import read_pairs, score_pairs
@@ -179,7 +179,7 @@ def test_wide_and_prefixes_on_the_command_line(command):
 
 
 def test_scored_pairs_are_no_wide_table_of_models(tmp_path):
-    from wordprob.analysis.tables import read_scored
+    from wordprob.analysis.input_tables import read_scored
 
     path = score_pairs(PAIRS, SCORER).write(tmp_path / "pairs.csv")
     frame, _ = read_scored(path)

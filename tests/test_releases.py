@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from wordprob import corpora
-from wordprob.analysis.prepare import Cleaning, average, count_times
+from wordprob.analysis.reading_time_preparation import Cleaning, average, count_times
 from wordprob.cli.reading_times import reading_times
 from wordprob.errors import AlignmentError, EncodingError, InputError, UnsupportedError
 

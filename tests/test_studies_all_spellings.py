@@ -8,7 +8,6 @@ import pytest
 
 import wordprob
 from wordprob import studies
-from wordprob.analysis import report
 from wordprob.analysis.word_types import TypeSums, WordFilter
 from wordprob.errors import InputError
 from wordprob.options import ScoringOptions
@@ -35,7 +34,7 @@ def test_reading_times(reading, tmp_path):
     means = result.summary.set_index("contrast")["mean"]
     assert means["all - baseline"] > means["corrected - baseline"]
     assert means["all - corrected"] == pytest.approx(means["all - baseline"] - means["corrected - baseline"])
-    table = report.reading_times_markdown(result).splitlines()
+    table = result.markdown().splitlines()
     assert table[0].endswith("All spellings | Times: All vs. corrected |")
     assert [float(cell.strip(" *")) for cell in table[2].split("|")[-3:-1]] == [
         round(100 * means["all - baseline"], 2),

@@ -325,20 +325,6 @@ main()
     assert [row[rows[0].index("bytes")] for row in rows[1:]] == ["3", "6"]
 
 
-def test_former_names_of_columns(tmp_path):
-    scorer = wordprob.load("exact:bow")
-    scored = scorer.score("She saw the mark", extras=["entropy", "rank", "token_rank"])
-    frame = scored.to_pandas()
-    assert list(frame.columns) == [*list(COLUMNS)[:-1], "token_entropy", "token_rank", "note"]
-    assert frame.equals(scorer.score("She saw the mark", extras=["token_entropy", "token_rank"]).to_pandas())
-    former = frame.rename(columns={"token_entropy": "entropy", "token_rank": "rank"})
-    former.loc[1, ["entropy", "rank"]] = None
-    former.to_csv(tmp_path / "former.csv", index=False)
-    again = wordprob.WordTable.read(tmp_path / "former.csv").to_pandas()
-    assert str(again["rank"].dtype) == "Int64"
-    assert again["entropy"].isna().tolist() == again["rank"].isna().tolist() == [False, True, False, False]
-
-
 def test_names_of_columns_are_distinct(doubled_entropy):
     for name in ("surprisal", "token_rank", "doubled_entropy"):
         with pytest.raises(OptionError, match=f"a column called '{name}' already"):

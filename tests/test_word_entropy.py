@@ -15,8 +15,8 @@ from wordprob.core.words import define
 from wordprob.errors import OptionError
 from wordprob.models.exact import END_OF_TEXT
 from wordprob.scoring import word_entropy
+from wordprob.scoring.results import WordTable
 from wordprob.scoring.word_entropy import distributions
-from wordprob.tables.result import WordTable
 
 ORDERS = (0.5, 0.9, 1.0, 1.5, 2.0, 3.0, math.inf)
 FAMILIES = ("bow", "bow-marked", "bow-joined", "eow", "eow-unmarked")

@@ -158,7 +158,7 @@ def test_given_words_are_found_in_order():
 @pytest.mark.parametrize(
     ("given_words", "message"),
     [
-        (["He", "cannot"], "word 2 of the list is 'cannot', but the text goes on with 'can't.'"),
+        (["He", "cannot"], "word 2 of the list is 'cannot', but the text continues with 'can't.'"),
         (["He", "can't"], "left over: '.'"),
         (["He", ""], "word 2 of the list is empty"),
     ],

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from wordprob.errors import WordprobError
     from wordprob.scoring.loading import load
     from wordprob.scoring.model_report import model_report
+    from wordprob.scoring.results import ScoredTable, WordTable
     from wordprob.scoring.scorer import Scorer
     from wordprob.stimuli.pairs import score_pairs
     from wordprob.stimuli.table_scoring import score_table
     from wordprob.studies.check import check_sum
-    from wordprob.tables.result import ScoredTable, WordTable
 
 __all__ = [
     "ScoredTable",
@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 _LAZY_IMPORTS = {
-    "ScoredTable": "wordprob.tables.result",
+    "ScoredTable": "wordprob.scoring.results",
     "Scorer": "wordprob.scoring",
-    "WordTable": "wordprob.tables.result",
+    "WordTable": "wordprob.scoring.results",
     "WordprobError": "wordprob.errors",
     "check_sum": "wordprob.studies.check",
     "load": "wordprob.scoring.loading",

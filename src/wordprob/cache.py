@@ -1,4 +1,4 @@
-"""Where fetched models and corpora are kept, and how they are told apart."""
+"""Where fetched models and corpora are kept, and the checksums that identify files."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
     WordprobError
     ├── InputError            what the user gave cannot be read or used
-    │   ├── EncodingError     the encoding of a file cannot be told (says which line)
+    │   ├── EncodingError     the encoding of a file is not known (says which line)
     │   ├── AlignmentError    a given word list does not fit its text
     │   ├── UnknownColumnError a table has no such column
     │   └── OptionError       an option, name or pattern has no such value
@@ -33,7 +33,7 @@ class InputError(WordprobError, ValueError):
 
 
 class EncodingError(InputError):
-    """The encoding of a file cannot be told."""
+    """The encoding of a file is not known."""
 
 
 class AlignmentError(InputError):

@@ -23,7 +23,7 @@ from select import select
 from typing import Any
 
 GRACE_SECONDS = 10
-"""Time a process has to end by itself before it is killed."""
+"""Seconds that a process has to end by itself before it is killed."""
 
 PARENT_CHECK_SECONDS = 1
 SIZE = struct.Struct("!Q")
@@ -125,7 +125,7 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def terminate(self) -> None:
-        """Ask the process to end, whatever it is doing."""
+        """Ask the process to end at once (SIGTERM)."""
         self.channel.close()
         self._process.terminate()
 
@@ -177,7 +177,7 @@ def child_environment() -> dict[str, str]:
     """Return the variables of a child, which finds the modules that this process finds.
 
     The one exception is the directory that Python itself put first on this process's path: the current one, or that of
-    a script. What lies there is the user's data, whatever it is called.
+    a script. Files there are the user's data, even if they have the name of a module.
     """
     source = str(Path(__file__).resolve().parents[1])
     paths = [path for path in sys.path if path]

@@ -12,7 +12,8 @@ from scipy import stats
 
 from wordprob.analysis import contrast_plots, outputs, region_plots
 from wordprob.analysis.contrasts import SUMMARY, Design, contrast
-from wordprob.analysis.factorial import FactorialDesign, caption, factorial, within_intervals
+from wordprob.analysis.factorial import FactorialDesign, caption, factorial
+from wordprob.analysis.intervals import within_intervals
 from wordprob.analysis.plot_columns import PlotColumns
 from wordprob.analysis.region_means import region_means
 from wordprob.errors import InputError, OptionError

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from wordprob.analysis import prepare
+from wordprob.analysis import reading_time_preparation as prepare
 from wordprob.analysis.frequencies import FrequencyList, normalize_word, read_costs, unigrams
-from wordprob.analysis.prepare import Cleaning, StudyColumns, words_and_times
-from wordprob.analysis.tables import read_table
+from wordprob.analysis.input_tables import read_table
+from wordprob.analysis.reading_time_preparation import Cleaning, StudyColumns, words_and_times
 from wordprob.errors import AlignmentError, InputError, InputWarning, OptionError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "paper_reading_times"

@@ -6,16 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from wordprob.analysis import folds, regression, report
-from wordprob.analysis.reading_times import (
-    ALL_MODELS,
-    Dataset,
-    ReadingTimesProtocol,
-    ReadingTimesResult,
-    analyse,
-    size_of,
-)
-from wordprob.analysis.tables import read_table
+from wordprob.analysis import folds, regression
+from wordprob.analysis.datasets import Dataset
+from wordprob.analysis.input_tables import read_table
+from wordprob.analysis.model_sizes import size_of
+from wordprob.analysis.reading_time_results import ALL_MODELS, ReadingTimesResult
+from wordprob.analysis.reading_times import ReadingTimesProtocol, analyse
 from wordprob.errors import InputError, OptionError
 
 R = Path(__file__).parent / "r"
@@ -110,7 +106,7 @@ def test_fold_values_agree_with_the_published_ones(published: ReadingTimesResult
 
 @paper
 def test_table_agrees_with_the_paper(published: ReadingTimesResult) -> None:
-    table = report.reading_times_markdown(published)
+    table = published.markdown()
     small = next(line for line in table.splitlines() if line.startswith("| gpt2-small"))
     cells = [cell.strip().rstrip("*") for cell in small.split("|")[2:-1]]
     assert cells == ["0.02", "5.25", "5.24", "0.02", "4.35", "4.33", "0.16", "3.63", "3.47"]
@@ -166,7 +162,7 @@ def test_table_with_the_naive_estimate_only(small: pd.DataFrame) -> None:
     found = analyse([Dataset("small", "m", small.drop(columns="surprisal"))])
     assert set(found.summary["contrast"]) == {"naive - baseline"}
     assert "corrected" not in set(found.folds["estimate"])
-    assert report.reading_times_markdown(found).startswith("| Model | Small: Buggy |\n")
+    assert found.markdown().startswith("| Model | Small: Buggy |\n")
 
 
 def test_model_sizes_from_names() -> None:
@@ -224,24 +220,20 @@ def test_formulas_may_transform_variables(small: pd.DataFrame) -> None:
 
 
 def test_figure_joins_models_of_one_family(small: pd.DataFrame) -> None:
-    from wordprob.analysis import plots
-
     models = ("a-10m", "b-15m", "a-20m")
     protocol = ReadingTimesProtocol("time ~ word_len", "surprisal")
-    axes = plots.reading_times(analyse([Dataset("small", model, small) for model in models], protocol)).axes[0]
+    axes = analyse([Dataset("small", model, small) for model in models], protocol).figure().axes[0]
     assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [2, 1, 2, 1], "both estimates, two families"
     unknown = [Dataset("small", model, small) for model in ("a-one", "a-two")]
-    axes = plots.reading_times(analyse(unknown, protocol)).axes[0]
+    axes = analyse(unknown, protocol).figure().axes[0]
     assert [len(part.lines[0].get_xdata()) for part in axes.containers] == [1, 1, 1, 1], "no order, no line"
 
 
 def test_figure_names_families_where_names_of_models_would_overlap(small: pd.DataFrame) -> None:
     """Eleven models, two of nearly one size, in five corpora: families are named instead, and panels wrap."""
-    from wordprob.analysis import plots
-
     protocol = ReadingTimesProtocol("time ~ word_len", "surprisal", folds=3)
     datasets = [Dataset(f"c{n}", model, small) for n in range(5) for model in ("a-100m", "b-101m", "a-9b")]
-    figure = plots.reading_times(analyse(datasets, protocol))
+    figure = analyse(datasets, protocol).figure()
     assert len(figure.axes) == 5
     for axes in figure.axes:
         assert [text.get_text() for text in axes.texts] == ["a", "b"]

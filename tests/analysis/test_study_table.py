@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from random_lm import RandomLM
 from wordprob import Scorer, studies
-from wordprob.analysis.reading_times import Dataset
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.study_table import STUDY_TABLE_COLUMNS, StudyTable
 from wordprob.cli import cli
 from wordprob.errors import OptionError, OutputError
@@ -150,7 +150,7 @@ def test_the_command_writes_the_table_alone(study, counts, tmp_path, ending):
 
 
 def test_the_table_of_a_result_is_the_same(tmp_path):
-    from wordprob.analysis.tables import read_table
+    from wordprob.analysis.input_tables import read_table
 
     small = Path(__file__).parent / "r" / "small.tsv"
     result = studies.reading_times(small)

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wordprob.analysis import report, texts, word_lengths, word_types
-from wordprob.analysis.word_lengths import Correlations, WordLengthSettings, aggregate, analyse
+from wordprob.analysis import texts, word_lengths, word_types
+from wordprob.analysis.correlations import Correlations
+from wordprob.analysis.word_lengths import WordLengthSettings, aggregate, analyse
 from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 
@@ -157,11 +158,11 @@ def test_frequencies_from_another_part_of_the_corpus(types: TypeSums) -> None:
 
 def test_result_files(types: TypeSums) -> None:
     result = analyse({"a-10m": types, "b-20m": types}, WordLengthSettings(WordFilter(min_count=1), resamples=5))
-    files = report.word_lengths_files(result)
-    assert set(files) == set(report.WORD_LENGTHS_FILES)
+    files = result.files()
+    assert set(files) == set(result.FILE_NAMES)
     assert files["figure.png"].startswith(b"\x89PNG")
     assert files["table.md"].decode().count("\n| ") == 11
-    assert files == report.word_lengths_files(result)
+    assert files == result.files()
     assert json.loads(files["provenance.json"])["sizes"] == {"a-10m": 10, "b-20m": 20}
 
 

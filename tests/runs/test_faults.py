@@ -38,7 +38,7 @@ from wordprob import runs
 from wordprob.errors import InputError, OutputError
 from wordprob.models.exact import ToyTokenizer
 from wordprob.runs.executors import heartbeat
-from wordprob.runs.scoring import is_machine_fault
+from wordprob.runs.shard_scoring import is_machine_fault
 from wordprob.sources import readers
 
 TOY = {"model": "exact:bow", "threads": 1}
@@ -322,7 +322,7 @@ def test_no_room_at_the_start(corpus, tmp_path):
     assert runs.run(corpus, tmp_path / "out", **TOY).complete, "and with room it begins"
 
 
-@pytest.mark.parametrize("call", ["pwrite", "mkdir", "fsync"])
+@pytest.mark.parametrize("call", ["write_text", "mkdir", "fsync"])
 def test_a_full_disk_at_the_start(corpus, tmp_path, monkeypatch, call):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -332,7 +332,7 @@ def test_a_full_disk_at_the_start(corpus, tmp_path, monkeypatch, call):
     def mkdir(self, *arguments, **options):
         return full() if self.name == "texts" else real(self, *arguments, **options)
 
-    monkeypatch.setattr(Path if call == "mkdir" else os, call, mkdir if call == "mkdir" else full)
+    monkeypatch.setattr(os if call == "fsync" else Path, call, mkdir if call == "mkdir" else full)
     with pytest.raises(OutputError, match=r"could not be written: No space left on device.* make room"):
         runs.run(corpus, tmp_path / "out", **TOY)
     monkeypatch.undo()

@@ -16,7 +16,7 @@ from runs_helpers import assert_same_run, call_command, finished_files, toy_corp
 from wordprob import runs
 from wordprob.errors import InputError, OutputError, WordprobError
 from wordprob.runs import runner
-from wordprob.runs.atomic_io import read_json
+from wordprob.runs.atomic_io import read_json, write_json
 
 TOY = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
 FEW_FLIPS = 120
@@ -68,7 +68,9 @@ def test_a_folder_with_a_manifest_of_another_program_is_refused(corpus, tmp_path
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/manifest.json").write_text('{"name": "an app", "version": "1.0"}')
     for begin in (lambda: runs.run(corpus, tmp_path / "mine", **TOY), lambda: runs.resume(tmp_path / "mine")):
-        with pytest.raises(InputError, match=r"manifest.json is not the manifest of a run: it has no 'format'"):
+        with pytest.raises(
+            InputError, match=r"manifest.json is damaged or belongs to another program: it has no checksum"
+        ):
             begin()
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["manifest.json"]
 
@@ -144,7 +146,7 @@ def test_a_damaged_manifest_is_named(corpus, folder, content):
 
 def test_a_manifest_of_a_later_version_is_named(folder):
     manifest = {**read_json(folder / "manifest.json"), "format": 99}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_json(folder / "manifest.json", manifest)
     with pytest.raises(InputError, match=r"manifest.json has the format 99; this version of wordprob knows 1"):
         runs.status(folder)
 
@@ -168,7 +170,7 @@ def test_a_damaged_plan_is_named_and_made_again(corpus, folder, reference, damag
 def test_a_lost_plan_is_not_made_from_other_inputs(folder, tmp_path, corpus):
     manifest = read_json(folder / "manifest.json")
     manifest["plan"]["sha256"] = "0" * 64
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_json(folder / "manifest.json", manifest)
     (folder / "plan.jsonl").unlink()
     with pytest.raises(InputError, match="has no plan, and the inputs do not give the one"):
         runs.resume(folder)
@@ -310,9 +312,9 @@ def test_verify_finds(folder, change, problem):
 
 
 def change_mark(folder, number=2, **values):
-    """Write a mark with other values, as a program might do that knows nothing of checksums."""
+    """Write a mark with other values, and with the checksum that belongs to them."""
     mark = {**read_json(folder / "done/000002.json"), "shard": number, **values}
-    (folder / f"done/{number:06d}.json").write_text(json.dumps(mark))
+    write_json(folder / f"done/{number:06d}.json", mark)
 
 
 def test_verify_as_a_command(folder):

@@ -13,10 +13,9 @@ from conftest import shared
 from wordprob import runs
 from wordprob.cli.run import run as run_command
 from wordprob.core.words import define
-from wordprob.errors import InputError, OptionError
+from wordprob.errors import OptionError
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.runs import Execution, RunSettings
-from wordprob.runs.atomic_io import read_json
 from wordprob.scoring import loading
 from wordprob.tables.schema import EXTRAS
 
@@ -131,34 +130,6 @@ def test_options_of_the_model_reach_the_loader(corpus, tmp_path, monkeypatch):
 
 
 # --- manifests -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def run_with_old_manifest(corpus, tmp_path):
-    """A run with one shard missing, and a manifest without what was added later: some settings, and checksums."""
-    folder = tmp_path / "out"
-    runs.run(corpus, folder, **TOY)
-    manifest = read_json(folder / "manifest.json")
-    del manifest["damaged_inputs"], manifest["repeated_ids"]
-    del manifest["settings"]["extras"]
-    del manifest["settings"]["estimators"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    for mark in (folder / "done").iterdir():
-        mark.write_text(json.dumps(read_json(mark)))
-    (folder / "done" / "000001.json").unlink()
-    return folder
-
-
-def test_an_old_manifest_is_resumed(corpus, run_with_old_manifest, tmp_path):
-    assert runs.resume(run_with_old_manifest).complete
-    runs.run(corpus, tmp_path / "reference", **TOY)
-    assert_same_run(run_with_old_manifest, tmp_path / "reference")
-    assert runs.run(corpus, run_with_old_manifest, **TOY).complete, "by the same call, too"
-
-
-def test_an_old_manifest_counts_as_the_defaults(corpus, run_with_old_manifest):
-    with pytest.raises(InputError, match=r"extras: \[\] before, \['token_entropy'\] now"):
-        runs.run(corpus, run_with_old_manifest, **TOY, extras=["token_entropy"])
 
 
 def test_readers_may_change_between_starts(corpus, tmp_path):

@@ -26,7 +26,7 @@ from wordprob.models.exact import ToyTokenizer
 from wordprob.models.registry import commit, describe
 from wordprob.options import ModelOptions
 from wordprob.runs.atomic_io import read_json, write_json
-from wordprob.runs.executors.processes import ProcessExecutor, assign_gpus
+from wordprob.runs.executors.worker_processes import ProcessExecutor, assign_gpus
 from wordprob.runs.settings import Execution, RunSettings
 from wordprob.runs.shards import ShardReader, cut_into_shards
 from wordprob.sources import find
@@ -340,12 +340,27 @@ def test_file_systems_without_locks(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     (tmp_path / "out").mkdir()
-    (tmp_path / f"out/.lock.{socket.gethostname()}.99999999").touch()
+    (tmp_path / "out/.lock.soft").write_text(f"99999999\n{socket.gethostname()}\n")
     assert runs.run(corpus, tmp_path / "out", **TOY).complete
     assert [path.name for path in (tmp_path / "out").glob(".lock*")] == [".lock"]
-    (tmp_path / "out/.lock.elsewhere.12").touch()
+    assert runs.status(tmp_path / "out").running is None
+    (tmp_path / "out/.lock.soft").write_text("12\nelsewhere\n")
+    assert runs.status(tmp_path / "out").running["host"] == "elsewhere"
     with pytest.raises(OutputError, match="process 12 on elsewhere"):
         runs.resume(tmp_path / "out")
+
+
+def test_whoever_may_not_write_is_told_what_the_lock_file_says(corpus, tmp_path, monkeypatch):
+    runs.run(corpus, tmp_path / "out", **TOY)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert runs.status(tmp_path / "out").running is None, "a run that has ended leaves the file empty"
+    (tmp_path / "out/.lock").write_text("12\nelsewhere\n")
+    running = runs.status(tmp_path / "out").running
+    assert (running["pid"], running["host"]) == (12, "elsewhere")
 
 
 def test_a_full_disk(corpus, tmp_path, monkeypatch):

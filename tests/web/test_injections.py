@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from wordprob.render import report, write_report
-from wordprob.tables.result import WordTable
+from wordprob.scoring.results import WordTable
 
 PAYLOADS = {
     "script": "<script>window.injected=1</script>",

@@ -27,7 +27,7 @@ from wordprob.server.job_queue import (
     run_worker,
 )
 from wordprob.server.jobs import ScoringJob
-from wordprob.server.settings import ServerSettings
+from wordprob.server.server_settings import ServerSettings
 from wordprob.server.waiting_line import BusyError
 
 BOW = ModelOptions(model="exact:bow")

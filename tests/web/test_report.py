@@ -14,7 +14,7 @@ import wordprob
 from wordprob.cli import main
 from wordprob.errors import InputError, OutputError
 from wordprob.render import payload, report, write_report
-from wordprob.tables.result import WordTable
+from wordprob.scoring.results import WordTable
 
 NASTY = ["</script><img src=x onerror=alert(1)>", "<!--", "&lt;", '"quoted"', "'", "$title", "\u2028", "naïve"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import wordprob
 from wordprob.render import colours, write_report
-from wordprob.tables.result import WordTable
+from wordprob.scoring.results import WordTable
 
 
 def words(page):

@@ -21,8 +21,8 @@ from wordprob.options import ModelOptions
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
 from wordprob.server import serve
-from wordprob.server.run import listen
-from wordprob.server.settings import ServerSettings, host_names, public_names
+from wordprob.server.server_settings import ServerSettings, host_names, public_names
+from wordprob.server.serving import listen
 
 GIVE_UP_SECONDS = 300
 
@@ -92,7 +92,7 @@ def test_model_options_reach_the_settings(monkeypatch):
         settings.update(given.models)
         raise NotStartedError
 
-    monkeypatch.setattr("wordprob.server.run.ScoringQueue", take_settings)
+    monkeypatch.setattr("wordprob.server.serving.ScoringQueue", take_settings)
     own = ModelOptions(model="exact:eow", dtype="float32")
     with pytest.raises(NotStartedError):
         serve(["exact:bow", own], port=0, bos="none", device="cpu", revision="r", compile=True, trust_remote_code=True)

@@ -22,7 +22,7 @@ from wordprob.options import ScoringOptions
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
 from wordprob.server.job_queue import ScoringQueue, Ticket, WorkerError
-from wordprob.server.schema import NOT_IN_REQUESTS, ScoreRequest
+from wordprob.server.request_schema import NOT_IN_REQUESTS, ScoreRequest
 from wordprob.tables.schema import EXTRAS
 
 JSON = {"Content-Type": "application/json"}

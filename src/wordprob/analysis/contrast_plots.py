@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wordprob.analysis.contrasts import ContrastResult
-from wordprob.analysis.factorial import FactorialResult, within_intervals
+from wordprob.analysis.factorial import FactorialResult
+from wordprob.analysis.intervals import within_intervals
 from wordprob.analysis.plot_style import (
     COLOURS,
     add_footnote,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ModelPart(NamedTuple):
-    """What a result has of one model and measure; the model's name is empty where there is only one."""
+    """The part of a result for one model and measure; the model's name is empty if there is only one."""
 
     model: str
     measure: str

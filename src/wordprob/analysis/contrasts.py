@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from wordprob.analysis.input_tables import numbers, require
+from wordprob.analysis.intervals import half_width
 from wordprob.analysis.permutation import EXACT_UP_TO, sign_flip_test
-from wordprob.analysis.tables import numbers, require
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, did_you_mean, listing
 
@@ -53,8 +54,8 @@ class Design:
     item, condition
         The columns of the items and of the conditions.
     levels
-        Two conditions; the difference is the first minus the second. By default the two that there are, in the order
-        in which they first occur.
+        Two conditions; the difference is the first minus the second. By default the two in the table, in the order in
+        which they first occur.
     where
         Rows that count: the value that each of these columns must have.
     measures
@@ -268,14 +269,13 @@ def paired(differences: Floats) -> dict[str, float]:
     mean = float(differences.mean()) if n else math.nan
     sd = float(differences.std(ddof=1)) if n > 1 else math.nan
     se = sd / math.sqrt(n) if n > 1 else math.nan
-    half_width = se * float(stats.t.ppf(0.975, n - 1)) if n > 1 else math.nan
     t = mean / se if n > 1 and se > 0 else math.nan
     return {
         "difference": mean,
         "sd": sd,
         "se": se,
-        "ci_low": mean - half_width,
-        "ci_high": mean + half_width,
+        "ci_low": mean - half_width(differences),
+        "ci_high": mean + half_width(differences),
         "d_z": mean / sd if n > 1 and sd > 0 else math.nan,
         "t": t,
         "df": float(n - 1) if n > 1 else math.nan,

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from wordprob.analysis.contrasts import (
     Design,
@@ -24,9 +23,8 @@ from wordprob.analysis.contrasts import (
     r_formula,
     two_levels,
 )
+from wordprob.analysis.input_tables import numbers, require
 from wordprob.analysis.permutation import EXACT_UP_TO
-from wordprob.analysis.tables import numbers, require
-from wordprob.core.arrays import Floats
 from wordprob.errors import OptionError
 
 EFFECTS = np.array([[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5], [1.0, -1.0, -1.0, 1.0]])
@@ -42,7 +40,7 @@ class FactorialDesign:
     factors
         The columns of the two factors.
     levels
-        The two levels of each factor; an effect is the first minus the second. By default those that there are, in the
+        The two levels of each factor; an effect is the first minus the second. By default those in the table, in the
         order in which they first occur.
     item, where, measures, combine
         As for :class:`wordprob.analysis.contrasts.Design`.
@@ -56,7 +54,7 @@ class FactorialDesign:
     combine: str | None = None
 
     def of_factor(self, number: int) -> Design:
-        """Return the design of one factor by itself."""
+        """Return the design of one factor alone."""
         return Design(self.item, self.factors[number], self.levels[number], self.where, self.measures, self.combine)
 
 
@@ -175,29 +173,6 @@ def _tests(
             {**counts, "mean_first": first, "mean_second": second, **paired(known[name].to_numpy(dtype=np.float64))}
         )
     return tests
-
-
-def within_intervals(values: Floats) -> Floats:
-    """Return the half widths of 95 % intervals of the means of conditions, without the differences between items.
-
-    Each item's mean is taken out first, and the variance is corrected for the number of conditions (Morey 2008).
-
-    Parameters
-    ----------
-    values
-        A row for each item, a column for each condition; no value may be missing.
-
-    Examples
-    --------
-    >>> within_intervals(np.array([[1.0, 2.0], [11.0, 12.0], [21.0, 22.0]])).round(6).tolist()
-    [0.0, 0.0]
-    """
-    n_items, n_conditions = values.shape
-    centred = values - values.mean(axis=1, keepdims=True) + values.mean()
-    correction = n_conditions / (n_conditions - 1)
-    variance = centred.var(axis=0, ddof=1) * correction
-    half_widths: Floats = stats.t.ppf(0.975, n_items - 1) * np.sqrt(variance / n_items)
-    return half_widths
 
 
 def caption(result: FactorialResult, unit: str = "") -> str:

@@ -1,8 +1,8 @@
 """Which fold a row is in: read from a file, or drawn as R draws.
 
 The paper's folds come from R: shuffle all rows with ``set.seed(42); sample(n)``, leave out the incomplete ones, cut
-what remains into ten runs of equal length. :func:`draw` repeats that to the last row, so that seeded folds are the
-same in Python and in R, and the paper's numbers follow from its data alone.
+what remains into ten runs of equal length. :func:`draw` does exactly the same, so that seeded folds are the same in
+Python and in R, and the paper's numbers follow from its data alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.tables import WORD_KEYS, Mask, numbers, require
+from wordprob.analysis.input_tables import WORD_KEYS, Mask, numbers, require
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, OptionError, listing
 
@@ -60,7 +60,7 @@ class _Uniform:
 
 
 def _r_uniform(seed: int) -> _Uniform:
-    """Seed as R does: a congruential generator, 50 steps to warm up, then 625 words of which the first is lost."""
+    """Seed as R does: a congruential generator, 50 steps to warm up, then 625 words, the first of which R discards."""
     words = []
     value = seed % 2**32
     for _ in range(50):
@@ -74,7 +74,7 @@ def _r_uniform(seed: int) -> _Uniform:
 
 
 def _r_index(uniform: _Uniform, size: int, bits: int) -> int:
-    """Draw from ``0 … size - 1``: bits by sixteens, again until the number is small enough."""
+    """Draw from ``0 … size - 1``: take bits sixteen at a time, and repeat until the number is small enough."""
     while True:
         value = 0
         for _ in range(0, bits + 1, 16):

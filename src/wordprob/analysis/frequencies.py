@@ -1,4 +1,4 @@
-"""Unigram surprisal: −log p of a word by itself, in nats, from a frequency file or from wordfreq."""
+"""Unigram surprisal: −log p of a word without its context, in nats, from a frequency file or from wordfreq."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +17,7 @@ import pandas as pd
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import OutputError
-from wordprob.tables.files import FORMATS_WITH_JSON, check_output, has_sidecar, write_whole
+from wordprob.tables.files import FORMATS_WITH_JSON, check_output, has_sidecar, replacing, write_whole
 from wordprob.tables.formats import render_frame
 from wordprob.tables.formats.extended import announce_infinite
 from wordprob.tables.formats.jsonlines import records
@@ -58,15 +58,13 @@ def check_folder(folder: str | Path, names: Iterable[str], force: bool = False) 
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write finished files: all of them to a temporary folder first, so that old and new results are never mixed."""
+    """Write finished files; none gets its name before all are written, so that old and new results are not mixed."""
     is_new = not folder.exists()
     try:
         folder.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as temporary:
+        with contextlib.ExitStack() as stack:
             for name, data in files.items():
-                (Path(temporary) / name).write_bytes(data)
-            for name in files:
-                (Path(temporary) / name).replace(folder / name)
+                stack.enter_context(replacing(folder / name)).write_bytes(data)
     except OSError as error:
         if is_new and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

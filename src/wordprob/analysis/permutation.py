@@ -30,8 +30,8 @@ def sign_flip_test(differences: Floats, samples: int = 100_000, seed: int = 42, 
     samples, seed
         How many flips are drawn where there are too many to count, and the seed.
     ties
-        Count flips that are just as far from zero. Without them the result is no p-value, since what was observed is
-        itself a possible flip; it is what the paper's code estimates.
+        Count flips that are just as far from zero. Without them the result is not a p-value, since what was observed
+        is itself a possible flip; it is what the paper's code estimates.
 
     Examples
     --------
@@ -69,14 +69,14 @@ def adjust(p: Floats, method: str) -> Floats:
     check_correction(method)
     if method == "none" or not len(p):
         return p.copy()
-    n = len(p)
+    if method == "bh":
+        from scipy import stats
+
+        return np.asarray(stats.false_discovery_control(p), dtype=np.float64)
     order = np.argsort(p, kind="stable")
-    if method == "holm":
-        sorted_p = np.maximum.accumulate(p[order] * (n - np.arange(n)))
-    else:
-        sorted_p = np.minimum.accumulate((p[order] * n / np.arange(1, n + 1))[::-1])[::-1]
-    adjusted = np.empty(n)
-    adjusted[order] = np.minimum(sorted_p, 1.0)
+    adjusted = np.empty(len(p))
+    # The smallest of n p-values counts n times, the next n − 1 times, and none may end up below a smaller one.
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
     return adjusted
 
 

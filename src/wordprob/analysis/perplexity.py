@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis import outputs
-from wordprob.analysis.word_lengths import resamples
+from wordprob.analysis.correlations import resamples
 from wordprob.core.arrays import Bools, Floats
 from wordprob.errors import InputError, counted
+from wordprob.tables.frames import NO_WORDS
 
 TOTALS: dict[str, str] = {
     "words": "log p of the words: that a text begins with them, and that the last of them ends",
@@ -50,7 +51,6 @@ PERPLEXITY_COLUMNS: dict[str, str] = {
 }
 """The columns of the totals. Each rate has a 95 % interval as well: ``bits_per_byte_low``, ``bits_per_byte_high``."""
 
-NO_WORDS = "no words"
 OTHER_TEXTS = "not the same texts as the other models"
 
 MAX_REASONS = 3
@@ -85,7 +85,7 @@ class PerplexityResult:
         force
             Replace a file that exists.
         format
-            The format, whatever the ending.
+            The format; by default, the ending of the file determines it.
         """
         return outputs.write_table(path, self.table, self.metadata, force, format)
 

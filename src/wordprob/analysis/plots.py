@@ -1,4 +1,4 @@
-"""Figures of results; they never see a model.
+"""The figures of the two studies, from the tables of their results.
 
 Colours are the first two of a palette that survives colour blindness and greyscale; the estimates also differ in
 marker and line.
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from wordprob.analysis import reading_times as rt
-from wordprob.analysis import word_lengths as wl
+from wordprob.analysis.correlations import CORRELATION_NAMES
 from wordprob.core.arrays import Floats
 
 if TYPE_CHECKING:
@@ -33,46 +33,49 @@ SIZE_AXIS_MARGIN = 1.6
 """Factor by which the axis of model sizes extends beyond the smallest and the largest model."""
 
 MIN_CORPORA_FOR_BARS = 4
-"""One model on at least so many corpora is drawn as bars by corpus; otherwise there is a panel for each corpus."""
+"""From this number of corpora on, one model is drawn as bars by corpus; otherwise there is a panel for each corpus."""
 
 
-def reading_times(result: rt.ReadingTimesResult) -> Figure:
+def reading_times(summary: pd.DataFrame, titles: Mapping[str, str], sizes: Mapping[str, float | None]) -> Figure:
     """Draw the paper's figure: Δ log-likelihood by model size, a panel for each corpus, both estimates.
 
     Lines join the models of one family.
 
     One model on many corpora is drawn as bars by corpus, as in the paper's multilingual figure. Error bars are 95 %
     intervals (Student's t) over folds.
+
+    Parameters
+    ----------
+    summary
+        As in a :class:`~wordprob.analysis.reading_time_results.ReadingTimesResult`.
+    titles
+        The title of each corpus; panels and bars are in this order.
+    sizes
+        Millions of parameters of each model, ``None`` if unknown.
     """
-    if len(result.models) == 1 and len(result.corpora) >= MIN_CORPORA_FOR_BARS:
-        return _bars(result)
-    n_columns = min(len(result.corpora), MAX_PANELS_PER_ROW)
-    n_rows = -(-len(result.corpora) // n_columns)  # rounded up
+    if len(sizes) == 1 and len(titles) >= MIN_CORPORA_FOR_BARS:
+        return _bars(summary, titles, next(iter(sizes)))
+    n_columns = min(len(titles), MAX_PANELS_PER_ROW)
+    n_rows = -(-len(titles) // n_columns)  # rounded up
     figure = Figure(figsize=(1.2 + 2.7 * n_columns, 0.4 + 3 * n_rows), layout="constrained")
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     panels: Sequence[Axes] = list(grid.flat)
-    for unused in panels[len(result.corpora) :]:
+    for unused in panels[len(titles) :]:
         unused.remove()
-    x_of_model, by_name = _x_of_models(result.models, result.sizes)
-    for corpus, axes in zip(result.corpora, panels, strict=False):
-        _panel(axes, result, corpus, x_of_model, by_name)
+    x_of_model, by_name = _x_of_models(sizes)
+    for corpus, axes in zip(titles, panels, strict=False):
+        _panel(axes, summary[summary["corpus"] == corpus], x_of_model, by_name)
         _model_axis(axes, x_of_model, by_name)
-        axes.set_title(result.titles[corpus])
+        axes.set_title(titles[corpus])
     for axes in grid[:, 0]:
         axes.set_ylabel(DELTA_LLH_LABEL)
     _legend(figure, panels[0])
     return figure
 
 
-def _panel(
-    axes: Axes, result: rt.ReadingTimesResult, corpus: str, x_of_model: Mapping[str, float], by_name: bool
-) -> None:
+def _panel(axes: Axes, summary: pd.DataFrame, x_of_model: Mapping[str, float], by_name: bool) -> None:
     for k, (estimate, style) in enumerate(STYLES.items()):
-        rows = result.summary[
-            (result.summary["corpus"] == corpus)
-            & (result.summary["contrast"] == f"{estimate} - baseline")
-            & result.summary["model"].isin(x_of_model)
-        ]
+        rows = summary[(summary["contrast"] == f"{estimate} - baseline") & summary["model"].isin(x_of_model)]
         if rows.empty:
             continue
         # The two estimates nearly coincide: a small step apart keeps both error bars visible.
@@ -120,12 +123,11 @@ def _family(model: str) -> str:
     return model.rpartition("/")[2].partition("-")[0].lower()
 
 
-def _x_of_models(models: Sequence[str], sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
-    """Return where each model is on the axis, and whether by its number, because a size is unknown or shared."""
-    known = [sizes[model] for model in models]
-    if None in known or len(set(known)) < len(known):
-        return {model: float(n + 1) for n, model in enumerate(models)}, True
-    return {model: float(sizes[model] or 0.0) for model in models}, False
+def _x_of_models(sizes: Mapping[str, float | None]) -> tuple[dict[str, float], bool]:
+    """Return the place of each model on the axis, and True if it is its number: a size is unknown or shared."""
+    if None in sizes.values() or len(set(sizes.values())) < len(sizes):
+        return {model: float(n + 1) for n, model in enumerate(sizes)}, True
+    return {model: float(size or 0.0) for model, size in sizes.items()}, False
 
 
 def _crowded(x_of_model: Mapping[str, float]) -> bool:
@@ -158,14 +160,14 @@ def _size(millions: float) -> str:
     return f"{millions / 1000:g}B" if millions >= 1000 else f"{millions:g}M"
 
 
-def _bars(result: rt.ReadingTimesResult) -> Figure:
-    figure = Figure(figsize=(1.5 + 0.8 * len(result.corpora), 3.4), layout="constrained")
+def _bars(summary: pd.DataFrame, titles: Mapping[str, str], model: str) -> Figure:
+    figure = Figure(figsize=(1.5 + 0.8 * len(titles), 3.4), layout="constrained")
     axes = figure.subplots()
-    present = [name for name in STYLES if name in set(result.folds["estimate"])]
+    contrasts = set(summary["contrast"])
+    present = [name for name in STYLES if f"{name} - baseline" in contrasts]
     width = 0.8 / len(present)
     for k, estimate in enumerate(present):
-        rows = result.summary[result.summary["contrast"] == f"{estimate} - baseline"].set_index("corpus")
-        rows = rows.loc[result.corpora]
+        rows = summary[summary["contrast"] == f"{estimate} - baseline"].set_index("corpus").loc[list(titles)]
         x = np.arange(len(rows)) + (k - (len(present) - 1) / 2) * width
         axes.bar(
             x,
@@ -177,21 +179,29 @@ def _bars(result: rt.ReadingTimesResult) -> Figure:
             label=STYLES[estimate]["label"],
             error_kw={"linewidth": 0.9},
         )
-    axes.set_xticks(range(len(result.corpora)), [result.titles[c] for c in result.corpora], rotation=20, ha="right")
+    axes.set_xticks(range(len(titles)), list(titles.values()), rotation=20, ha="right")
     axes.set_ylabel(DELTA_LLH_LABEL)
-    axes.set_title(result.models[0], fontsize=9)
+    axes.set_title(model, fontsize=9)
     style_axes(axes)
     _legend(figure, axes)
     return figure
 
 
-def word_lengths(result: wl.WordLengthResult) -> Figure:
-    """Draw the paper's figure: correlation with word length by model size, for each hypothesis and estimate."""
+def word_lengths(correlations: pd.DataFrame, sizes: Mapping[str, float | None]) -> Figure:
+    """Draw the paper's figure: correlation with word length by model size, for each hypothesis and estimate.
+
+    Parameters
+    ----------
+    correlations
+        As in a :class:`~wordprob.analysis.word_length_results.WordLengthResult`.
+    sizes
+        Millions of parameters of each model, ``None`` if unknown.
+    """
     figure = Figure(figsize=(8.2, 3.8), layout="constrained")
     panels: Sequence[Axes] = figure.subplots(1, 2, squeeze=False)[0]
-    x_of_model, by_name = _x_of_models(result.models, result.sizes)
-    for axes, correlation in zip(panels, wl.CORRELATION_NAMES, strict=True):
-        _lines(axes, result, correlation, x_of_model, by_name)
+    x_of_model, by_name = _x_of_models(sizes)
+    for axes, correlation in zip(panels, CORRELATION_NAMES, strict=True):
+        _lines(axes, correlations, correlation, x_of_model, by_name)
         _model_axis(axes, x_of_model, by_name)
         axes.set_title(f"{correlation.title()} correlation with length", fontsize=10)
         style_axes(axes)
@@ -202,10 +212,10 @@ def word_lengths(result: wl.WordLengthResult) -> Figure:
 
 
 def _lines(
-    axes: Axes, result: wl.WordLengthResult, correlation: str, x_of_model: Mapping[str, float], by_name: bool
+    axes: Axes, correlations: pd.DataFrame, correlation: str, x_of_model: Mapping[str, float], by_name: bool
 ) -> None:
     markers = {"Zipf": "s", "CCH (Piantadosi)": "o", "CCH (Pimentel)": "D"}
-    groups = result.correlations.groupby(["predictor", "estimate"], sort=False)
+    groups = correlations.groupby(["predictor", "estimate"], sort=False)
     for k, ((predictor, estimate), rows) in enumerate(groups):
         style = STYLES.get(str(estimate), {"color": "#444444", "linestyle": ":"})
         models = rows["model"].tolist()

@@ -1,64 +1,31 @@
 """How much better reading times are predicted with surprisal than without: Δ log-likelihood.
 
-One :class:`Dataset` is a corpus read by people and scored by a model. :func:`analyse` takes several, cross-validates
-the protocol's regressions on each, and returns a :class:`ReadingTimesResult`.
+:func:`analyse` takes several datasets, cross-validates the protocol's regressions on each, and returns a
+:class:`~wordprob.analysis.reading_time_results.ReadingTimesResult`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, cast
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from wordprob.analysis import folds as folding
 from wordprob.analysis import permutation, regression
-from wordprob.analysis.results import StudyResult
-from wordprob.analysis.tables import Mask, check_times, numbers, require
+from wordprob.analysis.datasets import Dataset
+from wordprob.analysis.input_tables import ESTIMATES, Mask, numbers, require
+from wordprob.analysis.intervals import half_width
+from wordprob.analysis.model_sizes import size_of
+from wordprob.analysis.reading_time_results import ALL_MODELS, ReadingTimesResult
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError, listing
 from wordprob.tables.predictors import rows_of_earlier_words
 
-if TYPE_CHECKING:
-    from wordprob.analysis.study_table import StudyTable
-
-ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
-"""The column of each estimate."""
-
 CONTRASTS = ("corrected - baseline", "naive - baseline", "all - baseline", "corrected - naive", "all - corrected")
-ALL_MODELS = "(all models)"
-
-SIZE_IN_NAME = re.compile(r"(\d+(?:\.\d+)?)\s*([mb])(?![a-z])", re.IGNORECASE)
-"""A number of millions or billions of parameters, as in stories15M and pythia-1.4b."""
-
-# The authors write pythia-14b for Pythia 1.4B, and so on.
-KNOWN_SIZES = {
-    "gpt2": 124, "gpt2-small": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558, "mgpt": 1300,
-    "pythia-70m": 70, "pythia-160m": 160, "pythia-410m": 410, "pythia-14b": 1400, "pythia-28b": 2800,
-    "pythia-69b": 6900, "pythia-120b": 12000,
-}  # fmt: skip
-"""Millions of parameters of the models whose names do not tell, or tell wrongly."""
-
-
-def size_of(model: str) -> float | None:
-    """Return how many million parameters a model has, as far as its name tells.
-
-    Examples
-    --------
-    >>> size_of("stories15M"), size_of("pythia-14b@step1000"), size_of("my-model")
-    (15.0, 1400.0, None)
-    """
-    name = model.partition("@")[0]  # what comes after is the revision
-    if name.lower() in KNOWN_SIZES:
-        return float(KNOWN_SIZES[name.lower()])
-    match = SIZE_IN_NAME.search(name)
-    if match is None:
-        return None
-    number, unit = match.groups()
-    return float(number) * (1000.0 if unit.lower() == "b" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -100,101 +67,6 @@ class ReadingTimesProtocol:
         return f"{self.baseline} + {self.predictors}"
 
 
-Protocol = ReadingTimesProtocol
-"""The name of :class:`ReadingTimesProtocol` in earlier versions, so that scripts written for them run."""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """One corpus scored by one model: a row for each word, in order.
-
-    Attributes
-    ----------
-    frame
-        ``text_id``, ``word_id``, ``word``, ``time``, ``word_len``, ``freq`` (unigram surprisal, nats), ``surprisal``
-        and ``surprisal_naive`` (at least one of them), and anything else a formula names.
-    folds
-        The fold of every row, 0 for none; ``None`` to draw them.
-    source
-        Where the table came from, for errors and provenance.
-    title
-        What tables and figures call the corpus.
-    readings
-        ``participant``, ``text_id``, ``word_id``, ``time`` and ``time_used``, a row for each participant and word,
-        where the times in ``frame`` are means of them.
-    """
-
-    corpus: str
-    model: str
-    frame: pd.DataFrame = field(repr=False)
-    folds: Ints | None = field(default=None, repr=False)
-    source: str = ""
-    title: str = ""
-    readings: pd.DataFrame | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        require(self.frame, ["text_id", "word_id", "time"], self.where)
-        if not self.estimates:
-            raise InputError(f"{self.where} has no surprisals: neither {' nor '.join(ESTIMATES.values())} is a column.")
-        check_times(numbers(self.frame, "time", self.where), "time", self.where)
-
-    @property
-    def where(self) -> str:
-        """What errors call it."""
-        return self.source or f"{self.corpus}, {self.model}"
-
-    @property
-    def estimates(self) -> tuple[str, ...]:
-        """The estimates it has."""
-        return tuple(name for name, column in ESTIMATES.items() if column in self.frame.columns)
-
-
-@dataclass(frozen=True)
-class ReadingTimesResult(StudyResult):
-    """What a reading-time study found.
-
-    Attributes
-    ----------
-    folds
-        ``corpus, model, estimate, fold, n, delta_llh``: nats a word, against the baseline.
-    summary
-        A row for each corpus, model and contrast: mean, standard error and 95 % interval over folds, p-values.
-    coefficients
-        The regressions fitted to all rows.
-    provenance
-        What was computed, and from what.
-    words
-        The words with their times and predictors, for regressions elsewhere.
-    """
-
-    folds: pd.DataFrame = field(repr=False)
-    summary: pd.DataFrame = field(repr=False)
-    coefficients: pd.DataFrame = field(repr=False)
-    provenance: Mapping[str, object] = field(repr=False)
-    words: StudyTable | None = field(default=None, repr=False)
-
-    @property
-    def corpora(self) -> list[str]:
-        """The corpora, in the order given."""
-        return list(dict.fromkeys(self.folds["corpus"]))
-
-    @property
-    def models(self) -> list[str]:
-        """The models, in the order given."""
-        return list(dict.fromkeys(self.folds["model"]))
-
-    @property
-    def titles(self) -> Mapping[str, str]:
-        """What tables and figures call each corpus."""
-        return cast("Mapping[str, str]", self.provenance["titles"])
-
-    def files(self) -> dict[str, bytes]:
-        """Return the files of the result by name: tables, figures and provenance."""
-        from wordprob.analysis import report
-
-        return report.reading_times_files(self)
-
-
 def analyse(
     datasets: Sequence[Dataset], protocol: ReadingTimesProtocol | None = None, sizes: Mapping[str, float] | None = None
 ) -> ReadingTimesResult:
@@ -207,7 +79,7 @@ def analyse(
     protocol
         How; the paper's by default.
     sizes
-        Millions of parameters, for models whose names do not tell.
+        Millions of parameters, for models whose names do not say it.
     """
     protocol = protocol or ReadingTimesProtocol()
     _check_distinct(datasets)
@@ -298,7 +170,7 @@ def _cross_validate(dataset: Dataset, protocol: ReadingTimesProtocol) -> CrossVa
 
 def _complete_rows(dataset: Dataset, variables: Mapping[str, pd.DataFrame]) -> Mask:
     """Mark the rows that have every variable of every estimate, so that all regressions see the same rows."""
-    # An infinite surprisal (probability zero) is no more a predictor than a missing one.
+    # An infinite surprisal (probability zero) can be a predictor no more than a missing one.
     complete: Mask = np.all([np.isfinite(table.to_numpy()).all(axis=1) for table in variables.values()], axis=0)
     if not complete.any():
         counts = [
@@ -442,18 +314,14 @@ def _p_of_model_fold_pairs(folds: pd.DataFrame, first: str, second: str) -> floa
 
 def _describe(values: Floats) -> dict[str, float]:
     """Return mean, standard error, 95 % interval (Student's t) and p-values of the values of folds."""
-    from scipy import stats
-
     count = len(values)
     mean = float(np.mean(values))
-    std_error = float(np.std(values, ddof=1) / np.sqrt(count))
-    half_width = std_error * float(stats.t.ppf(0.975, count - 1))
     return {
         "folds": count,
         "mean": mean,
-        "std_error": std_error,
-        "ci_low": mean - half_width,
-        "ci_high": mean + half_width,
+        "std_error": float(np.std(values, ddof=1) / np.sqrt(count)),
+        "ci_low": mean - half_width(values),
+        "ci_high": mean + half_width(values),
         "p": permutation.sign_flip_test(values),
         "p_strict": permutation.sign_flip_test(values, ties=False),
     }

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from wordprob.analysis.contrasts import text_value
-from wordprob.analysis.factorial import within_intervals
+from wordprob.analysis.input_tables import numbers
+from wordprob.analysis.intervals import half_width, within_intervals
 from wordprob.analysis.plot_columns import PlotColumns
-from wordprob.analysis.tables import numbers
 
 MIN_TEXTS_FOR_INTERVAL = 3
 """Texts or items that an interval needs; that of two would be much larger than the rest of the figure."""
 
 NO_REGION = ("", "NA", "nan", "None")
-"""What stands in the column of regions where a word is in none."""
+"""The cells of the region column that mean that a word is in no region."""
 
 
 def region_means(
@@ -98,10 +97,8 @@ def _means_of_region(texts: pd.DataFrame, item: str | None) -> pd.DataFrame:
     for condition in conditions:
         values = known.loc[known["condition"] == condition, "value"].to_numpy()
         n = len(values)
-        half_width = np.nan
-        if n >= MIN_TEXTS_FOR_INTERVAL:
-            half_width = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
-        means.append((condition, values.mean() if n else np.nan, half_width, n))
+        interval = half_width(values) if n >= MIN_TEXTS_FOR_INTERVAL else np.nan
+        means.append((condition, values.mean() if n else np.nan, interval, n))
     table = pd.DataFrame(means, columns=["condition", "mean", "half_width", "n"])
     table["within"] = False
     if item and len(conditions) > 1:

@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from wordprob.analysis.contrasts import COMBINE
+from wordprob.analysis.input_tables import require
 from wordprob.analysis.plot_columns import PlotColumns
 from wordprob.analysis.plot_style import add_footnote, axis_label, line_styles, with_fonts
 from wordprob.analysis.plots import style_axes
 from wordprob.analysis.region_means import region_means
-from wordprob.analysis.tables import require
 from wordprob.errors import OptionError
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def _caption(n_left_out: int, left_out_share: float, rest_share: float) -> str:
     if n_left_out:
         parts.append(f"{n_left_out} more have {left_out_share:.2%}.")
     if rest_share > 0.0:
-        parts.append(f"Not looked into: at most {rest_share:.2%}.")
+        parts.append(f"Not expanded: at most {rest_share:.2%}.")
     return " ".join(parts)
 
 

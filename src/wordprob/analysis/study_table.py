@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis import outputs
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.frequencies import to_zipf
-from wordprob.analysis.reading_times import ESTIMATES, Dataset
-from wordprob.analysis.tables import WORD_KEYS, numbers
+from wordprob.analysis.input_tables import ESTIMATES, WORD_KEYS, numbers
 from wordprob.core.arrays import Floats
 from wordprob.errors import counted
 from wordprob.tables.columns import check_shape, column_suffix, combine
@@ -118,8 +118,8 @@ class StudyTable:
         Parameters
         ----------
         path
-            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are in a Parquet file, and
-            otherwise beside it.
+            A ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or ``.json`` file. The metadata are stored inside a Parquet
+            file, and next to any other file.
         shape
             As for :meth:`to_pandas`.
         force
@@ -204,7 +204,7 @@ class StudyTable:
 
 
 def _needed(dataset: Dataset) -> list[str]:
-    """Return the columns without which a word is of no use to a regression."""
+    """Return the columns that a regression needs for every word."""
     return ["time", "frequency", *(ESTIMATES[name] for name in dataset.estimates)]
 
 

@@ -1,8 +1,4 @@
-"""Figures of surprisal word by word, along a text.
-
-The other figures of scored texts have modules of their own, and the documentation calls them from here:
-:mod:`~wordprob.analysis.region_plots` and :mod:`~wordprob.analysis.contrast_plots`.
-"""
+"""Figures of surprisal word by word, along a text."""
 
 from __future__ import annotations
 
@@ -13,21 +9,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from wordprob.analysis.contrast_plots import contrast, factorial
-from wordprob.analysis.plot_columns import PlotColumns, columns_of
+from wordprob.analysis.input_tables import numbers, pair, require
+from wordprob.analysis.plot_columns import PlotColumns
 from wordprob.analysis.plot_style import axis_label, line_styles, with_fonts
 from wordprob.analysis.plots import STYLES, style_axes
-from wordprob.analysis.region_plots import by_region
-from wordprob.analysis.tables import numbers, pair, require
 from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from wordprob.tables.result import ScoredTable
-
-__all__ = ["PlotColumns", "along", "by_region", "contrast", "factorial", "plot_table", "plot_text"]
 
 WORDS_PER_LINE = 18
 """Words next to one another; longer texts continue below."""
@@ -95,30 +85,6 @@ def plot_text(
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     return figure
-
-
-def plot_table(table: ScoredTable, texts: Sequence[str] = (), naive: bool = False, value: str = "surprisal") -> Figure:
-    """Draw a scored table; parameters as for :meth:`wordprob.WordTable.plot`."""
-    import matplotlib.pyplot  # noqa: F401  so that a notebook knows how to show the figure
-
-    frame = table.to_pandas()
-    metadata = table.metadata
-    columns = columns_of(frame, metadata, value=value)
-    if columns.word not in frame.columns:  # a text on each row: its words are drawn
-        frame = table.words()
-        columns = PlotColumns(value=value)
-    return plot_text(
-        frame,
-        columns,
-        texts,
-        naive,
-        unit=str(metadata.get("unit", "")),
-        model="" if "model" in frame.columns else str(metadata.get("model", "")),
-    )
-
-
-along = plot_text
-"""The name of :func:`plot_text` in earlier versions, so that scripts written for them run."""
 
 
 def _rows_of_texts(

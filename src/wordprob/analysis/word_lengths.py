@@ -14,15 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from wordprob.analysis.reading_times import size_of
-from wordprob.analysis.results import StudyResult
-from wordprob.analysis.tables import Mask
+from wordprob.analysis.correlations import CORRELATION_NAMES, Correlations, resamples
+from wordprob.analysis.input_tables import Mask
+from wordprob.analysis.model_sizes import size_of
+from wordprob.analysis.word_length_results import WordLengthResult
 from wordprob.analysis.word_types import ScoredFile, TypeSums, WordFilter, batches, open_scored
-from wordprob.core.arrays import Floats, Ints
+from wordprob.core.arrays import Floats
 from wordprob.errors import InputError, OptionError, WordprobError
-
-CORRELATION_NAMES = ("spearman", "pearson")
-"""The two correlations, in the order of the rows of :meth:`Correlations.weighted`."""
 
 
 @dataclass(frozen=True)
@@ -49,51 +47,6 @@ class WordLengthSettings:
             raise OptionError(
                 f"{self.resamples} bootstrap samples are too few for an interval; use at least 2, better 500."
             )
-
-
-Settings = WordLengthSettings
-"""The name of :class:`WordLengthSettings` in earlier versions, so that scripts written for them run."""
-
-
-@dataclass(frozen=True)
-class WordLengthResult(StudyResult):
-    """What a word-length study found.
-
-    Attributes
-    ----------
-    correlations
-        ``model, predictor, estimate, types, spearman, spearman_low, spearman_high, pearson, …``, and ``spearman_change,
-        …``: by how much corrected predictors differ from naive ones, and those with all spellings from corrected ones.
-    types
-        The word types themselves, with count, length, mean surprisals and predictors, by model.
-    provenance
-        What was computed, and from what.
-    """
-
-    correlations: pd.DataFrame = field(repr=False)
-    types: pd.DataFrame = field(repr=False)
-    provenance: Mapping[str, object] = field(repr=False)
-
-    @property
-    def models(self) -> list[str]:
-        """The models, in the order given."""
-        return list(dict.fromkeys(self.correlations["model"]))
-
-    @property
-    def caption(self) -> str:
-        """What a table or figure says about itself."""
-        return (
-            f"Correlation with word length in characters, over types: {self.provenance['words']}. Brackets: "
-            f"{self.provenance['intervals']}. Zipf is −log p of the word from {self.provenance['unigrams']}; "
-            "CCH (Piantadosi) is E[s], CCH (Pimentel) E[s²]/E[s]. Change: corrected minus naive, and all spellings "
-            "minus corrected."
-        )
-
-    def files(self) -> dict[str, bytes]:
-        """Return the files of the result by name: tables, figures and provenance."""
-        from wordprob.analysis import report
-
-        return report.word_lengths_files(self)
 
 
 def aggregate(paths: Sequence[Path], which: WordFilter) -> dict[str, TypeSums]:
@@ -141,7 +94,7 @@ def analyse(
     unigrams
         Where they come from.
     sizes
-        Millions of parameters, for models whose names do not tell.
+        Millions of parameters, for models whose names do not say it.
     """
     tables = {}
     for model, type_sums in sums.items():
@@ -249,74 +202,3 @@ def _correlate(model: str, table: pd.DataFrame, settings: WordLengthSettings) ->
 def _interval(name: str, observed: float, resampled: Floats, level: float) -> dict[str, object]:
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return {name: observed, f"{name}_low": float(low), f"{name}_high": float(high)}
-
-
-# --- the bootstrap -------------------------------------------------------------------------------------------------
-
-
-def resamples(n: int, count: int, seed: int) -> Iterator[Floats]:
-    """Yield, for each bootstrap sample of ``n`` items, how often each item was drawn."""
-    random = np.random.default_rng(seed)
-    for _ in range(count):
-        yield np.bincount(random.integers(n, size=n), minlength=n).astype(np.float64)
-
-
-class Correlations:
-    """Spearman's and Pearson's correlations of several columns with one variable, for any weights of the rows.
-
-    A whole weight counts a row so many times. Values are sorted into groups of ties once; the ranks of a resample then
-    follow from cumulated weights, and nothing is sorted a thousand times.
-
-    Parameters
-    ----------
-    columns
-        A row for each observation, a column for each variable.
-    reference
-        The variable that all of them are correlated with.
-    """
-
-    def __init__(self, columns: Floats, reference: Floats) -> None:
-        # Centred, so that a variance is not the small difference of two large numbers.
-        x = columns - columns.mean(axis=0)
-        y = (reference - reference.mean())[:, None]
-        self._moments = np.ascontiguousarray(np.hstack([x, y, x * x, y * y, x * y]))
-        self._groups = [_tie_groups(column) for column in columns.T]
-        self._reference = _tie_groups(reference)
-
-    def weighted(self, weights: Floats) -> Floats:
-        """Return two rows, Spearman's and Pearson's correlations, with a column for each column."""
-        return np.stack([self._spearman(weights), self._pearson(weights)])
-
-    def _spearman(self, weights: Floats) -> Floats:
-        reference_ranks, reference_squares = _ranks(self._reference, weights)
-        weighted_reference = weights * reference_ranks[self._reference]
-        correlations = []
-        for groups in self._groups:
-            ranks, squares = _ranks(groups, weights)
-            covariance = float(weighted_reference @ ranks[groups])
-            correlations.append(_ratio(covariance, squares * reference_squares))
-        return np.array(correlations)
-
-    def _pearson(self, weights: Floats) -> Floats:
-        count = len(self._groups)
-        sums = weights @ self._moments / weights.sum()
-        x, y, xx, yy, xy = np.split(sums, np.cumsum([count, 1, count, 1]))
-        spread = (xx - x * x) * (yy - y * y)
-        return np.array([_ratio(float(a), float(b)) for a, b in zip(xy - x * y, spread, strict=True)])
-
-
-def _tie_groups(values: Floats) -> Ints:
-    """Return, for each value, its number among the distinct values in ascending order: ties have the same number."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _ranks(groups: Ints, weights: Floats) -> tuple[Floats, float]:
-    """Return the rank of each group of ties minus the mean rank, and the sum of their squares over rows."""
-    size = np.bincount(groups, weights=weights)
-    # A group's ranks end where the cumulated sizes do; ties share the mean of theirs.
-    ranks = np.cumsum(size) - (size - 1) / 2 - (weights.sum() + 1) / 2
-    return ranks, float(size @ (ranks * ranks))
-
-
-def _ratio(covariance: float, spread: float) -> float:
-    return covariance / float(np.sqrt(spread)) if spread > 0 else float("nan")

@@ -1,7 +1,7 @@
 """Sums for each word type over a stream of scored words: count, length, Σ s and Σ s², naive and corrected.
 
-Twenty million rows must not be in memory at once, nor go through Python one by one. A batch's words are encoded as
-numbers of the few distinct ones; Python sees only those, each once in a run; the rest is :func:`numpy.bincount`.
+Twenty million rows must not be in memory at once, nor pass through Python one by one. The words of a batch are encoded
+as indices into its few distinct words; only these pass through Python, each once; the rest is :func:`numpy.bincount`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from wordprob.analysis.frequencies import OUTER_PUNCTUATION
-from wordprob.analysis.tables import read_metadata, require
+from wordprob.analysis.input_tables import ESTIMATES, read_metadata, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import InputError, OptionError
 from wordprob.tables.files import format_of
@@ -28,8 +28,6 @@ CASES = ("lower", "as-is")
 BATCH_ROWS = 1 << 19
 SCORED_COLUMNS = ["word", "surprisal", "surprisal_naive"]
 OPTIONAL_COLUMNS = ["surprisal_all"]
-ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
-"""The estimates that are added up, and the columns that hold them; the last one only where a table has it."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,7 @@ class TypeSums:
         number_of_distinct = np.array(
             [self._type_number(word) for word in encoded.dictionary.to_pylist()], dtype=np.int64
         )
+        # Rows hold indices into the distinct words, so that one lookup gives the type of every row.
         types = number_of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
         scored = np.all([np.isfinite(values) for values in surprisals.values()], axis=0)
         self.rows += len(types)
@@ -186,7 +185,7 @@ class ScoredFile:
 
     @property
     def size(self) -> float:
-        """Nats in a unit; an unnamed unit is taken as it is."""
+        """The size of the unit in nats; 1 for a table that does not say its unit."""
         return UNITS.get(self.unit, 1.0)
 
 
@@ -205,7 +204,7 @@ def open_scored(path: Path) -> ScoredFile:
 
 
 def _column_names(path: Path) -> list[str]:
-    """Return the names of a table's columns, of which the first rows are read at most."""
+    """Return the names of a table's columns; at most its first rows are read."""
     format = format_of(path)
     if format == "parquet":
         import pyarrow.parquet as pq

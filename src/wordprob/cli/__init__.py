@@ -5,36 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from importlib import import_module
 
 import click
 
 from wordprob._version import __version__
+from wordprob.cli.commands import COMMANDS, load_command
 from wordprob.cli.messages import printed_warnings, to_flags
 from wordprob.errors import OptionError, WordprobError, did_you_mean
-
-COMMANDS: dict[str, tuple[str, str]] = {
-    "score": ("wordprob.cli.score:score", "Compute the surprisal of every word of a text."),
-    "candidates": ("wordprob.cli.candidates:candidates", "Compute the surprisal of many possible next words."),
-    "next": ("wordprob.cli.next:next", "List the words that could come next, with their probabilities."),
-    "pairs": ("wordprob.cli.pairs:pairs", "Compare the two sentences of minimal pairs."),
-    "contrast": ("wordprob.cli.contrast:contrast", "Compare two conditions, or two factors, by item."),
-    "plot": ("wordprob.cli.plot:plot", "Plot surprisal along a text, or by region and condition."),
-    "run": ("wordprob.cli.run:run", "Score a whole corpus; an interrupted run can be resumed."),
-    "status": ("wordprob.cli.status:status", "Show how far a run is."),
-    "verify": ("wordprob.cli.verify:verify", "Check that a run's folder is what was written into it."),
-    "merge": ("wordprob.cli.merge:merge", "Merge the shards of a run into one table."),
-    "reading-times": ("wordprob.cli.reading_times:reading_times", "Test whether surprisal predicts reading times."),
-    "word-lengths": ("wordprob.cli.word_lengths:word_lengths", "Test whether surprisal predicts word lengths."),
-    "perplexity": ("wordprob.cli.perplexity:perplexity", "Compute bits per byte and word, and perplexity, of texts."),
-    "report": ("wordprob.cli.report:report", "Make one HTML file with the scored words in colour."),
-    "serve": ("wordprob.cli.serve:serve", "Start a local web page that scores texts."),
-    "tokenizer": ("wordprob.cli.tokenizer:tokenizer", "Show how a tokeniser writes words."),
-    "spellings": ("wordprob.cli.spellings:spellings", "List every spelling of a word, with its probability."),
-    "check": ("wordprob.cli.check:check", "Check that the words after a context add up to one."),
-    "models": ("wordprob.cli.models:models", "List the models that have a short name."),
-}
-"""A command, where it is implemented, and its line in the help. The module is imported when the command is used."""
 
 INTERRUPTED_EXIT_CODE = 130
 """What shells expect after Ctrl-C."""
@@ -62,9 +39,7 @@ class LazyGroup(click.Group):
         """Import a command and return it."""
         if cmd_name not in COMMANDS:
             ctx.fail(f"no command is called '{cmd_name}'. {did_you_mean(cmd_name, COMMANDS)}")
-        module, name = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
+        return load_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -135,5 +110,5 @@ def _running_command() -> click.Command | None:
     """Return the command that was typed. The group takes no values, so its name is the first argument that is one."""
     for argument in sys.argv[1:]:
         if argument in COMMANDS:
-            return cli.get_command(click.Context(cli), argument)
+            return load_command(argument)
     return None

@@ -55,7 +55,7 @@ def contrast(table: Path, **options: Any) -> None:
     """
     check_study_packages()
     from wordprob.analysis import contrast_plots, contrasts, factorial, outputs
-    from wordprob.analysis.tables import read_scored
+    from wordprob.analysis.input_tables import read_scored
 
     keep_input(table, options["output"], options["summary"], options["plot"])
     for path in (options["output"], options["summary"]):
@@ -105,7 +105,7 @@ def _factorial_design(options: dict[str, Any], factors: tuple[str, str]) -> Fact
 
 def _design(options: dict[str, Any]) -> Design:
     from wordprob.analysis.contrasts import Design
-    from wordprob.analysis.tables import pair
+    from wordprob.analysis.input_tables import pair
 
     where = dict(map(pair, options["where"]))
     if options["region"] is not None:

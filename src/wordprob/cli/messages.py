@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from wordprob.cli.commands import COMMANDS, load_command
 from wordprob.errors import InputWarning
 
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -80,11 +81,7 @@ def flags_of(command: click.Command) -> dict[str, str]:
 
 
 def _flags_of_all_commands() -> dict[str, str]:
-    from wordprob.cli import COMMANDS, cli
-
     flags: dict[str, str] = {}
     for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        if command is not None:
-            flags = {**flags_of(command), **flags}
+        flags = {**flags_of(load_command(name)), **flags}
     return flags

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from wordprob.tables.result import WordTable
+    from wordprob.scoring.results import WordTable
 
 MAX_REASONS = 5
 """Reasons for missing values that are listed one by one."""

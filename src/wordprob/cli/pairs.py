@@ -69,7 +69,7 @@ def pairs(
       wordprob pairs pairs.csv --pair good,bad --by phenomenon -o pairs_scored.csv --summary accuracy.tsv
       wordprob pairs pairs.csv --pair good,bad --region different --model gpt2 --model pythia-160m
     """
-    from wordprob.analysis import pairs as analysis
+    from wordprob.analysis import pair_accuracy
     from wordprob.scoring.model_choice import check_models
     from wordprob.stimuli.pairs import read_pairs
 
@@ -101,7 +101,7 @@ def pairs(
         )
     frame = scored.to_pandas()
     frame = frame.rename(columns={f"{prefix}{name}": name for name in ("difference", "difference_naive", "model")})
-    accuracies = analysis.accuracy(frame, by, str(table))
+    accuracies = pair_accuracy.accuracy(frame, by, str(table))
     if output is not None:
         wide = scored if shape == "long" else read.reshaped(scored, shape)
         wide.write(output, format_, force, escape_formulas=escape_formulas)
@@ -109,7 +109,7 @@ def pairs(
     if summary is not None:
         text = _text(accuracies, summary.suffix.lower() == ".csv")
         write_whole(summary, lambda path: path.write_text(text, encoding="utf-8"))
-    _show(accuracies, analysis.caption(read.columns, scoring.unit), format_ if output is None else None)
+    _show(accuracies, pair_accuracy.caption(read.columns, scoring.unit), format_ if output is None else None)
 
 
 def _reading(table: Path, chosen: dict[str, Any]) -> dict[str, Any]:

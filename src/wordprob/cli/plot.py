@@ -46,8 +46,8 @@ def plot(table: Path, **options: Any) -> None:
     """
     check_study_packages()
     from wordprob.analysis import outputs, region_plots, text_plots
+    from wordprob.analysis.input_tables import read_scored
     from wordprob.analysis.plot_columns import columns_of
-    from wordprob.analysis.tables import read_scored
 
     path = outputs.check_image(options["output"], options["force"])
     frame, metadata = read_scored(table, options["sheet"])

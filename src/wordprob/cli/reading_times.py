@@ -17,7 +17,7 @@ from wordprob.tables.columns import check_shape
 from wordprob.tables.files import FORMATS_WITH_JSON, check_output, is_stream
 
 if TYPE_CHECKING:
-    from wordprob.analysis.reading_times import ReadingTimesResult
+    from wordprob.analysis.reading_time_results import ReadingTimesResult
     from wordprob.analysis.study_table import StudyTable
 
 
@@ -89,7 +89,8 @@ def reading_times(
         raise click.UsageError("name a folder for the results with -o, or a file for the joined words with --table.")
     check_study_packages()
     from wordprob import studies
-    from wordprob.analysis import outputs, report
+    from wordprob.analysis import outputs
+    from wordprob.analysis.reading_time_results import ReadingTimesResult
 
     check_shape(shape)
     if table is not None:
@@ -102,11 +103,11 @@ def reading_times(
         _report_cleaning(words.metadata)
         _write_table(words, table, shape, force)
         return
-    folder = outputs.check_folder(output, report.READING_TIMES_FILES, force)
+    folder = outputs.check_folder(output, ReadingTimesResult.FILE_NAMES, force)
     with progress_bars() as bars:
         result = studies.reading_times(tables, corpora, models, options, scoring=scoring, **bars)
     result.write(folder, force)
-    click.echo(report.reading_times_markdown(result))
+    click.echo(result.markdown())
     _report_words_used(result)
     _write_table(result.words, table, shape, force)
 

@@ -52,9 +52,9 @@ def report(
     """
     import pandas as pd
 
-    from wordprob.analysis.tables import pair, read_scored
+    from wordprob.analysis.input_tables import pair, read_scored
     from wordprob.render.page import check_report_path, write_report
-    from wordprob.tables.result import WordTable
+    from wordprob.scoring.results import WordTable
 
     target = check_report_path(output or file.with_suffix(".html"), force)
     groups = [name.strip() for name in (group_by or "").split(",") if name.strip()]

@@ -25,8 +25,8 @@ from wordprob.tables.formats import FORMATS, format_of
 from wordprob.tables.schema import further_estimates
 
 if TYPE_CHECKING:
+    from wordprob.scoring.results import ScoredTable
     from wordprob.stimuli.stimuli import Stimuli
-    from wordprob.tables.result import ScoredTable
 
 INPUT_FORMATS = ("text", *FORMATS)
 

@@ -43,13 +43,14 @@ def word_lengths(
     """
     check_study_packages()
     from wordprob import studies
-    from wordprob.analysis import outputs, report
+    from wordprob.analysis import outputs
+    from wordprob.analysis.word_length_results import WordLengthResult
 
-    folder = outputs.check_folder(output, report.WORD_LENGTHS_FILES, force)
+    folder = outputs.check_folder(output, WordLengthResult.FILE_NAMES, force)
     with progress_bars() as bars:
         result = studies.word_lengths(sources, models, options, scoring=scoring, progress=bars["progress"])
     result.write(folder, force)
-    click.echo(report.word_lengths_markdown(result))
+    click.echo(result.markdown())
     notes: Any = result.provenance.get("notes", ())
     for note in notes:
         click.echo(f"note: {note}", err=True)

@@ -1,4 +1,4 @@
-"""Caches that forget: what was not used for the longest time, or everything once it is too much."""
+"""Caches of limited size: one forgets what was used least recently, the other everything at once."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class BoundedCache(Generic[Value]):
 
 
 class SizedCache(dict[Key, Value]):
-    """A dictionary that knows how much its values hold, and can forget them all once that is too much.
+    """A dictionary that adds up the sizes of its values, and can forget them all once the sum is too large.
 
     Parameters
     ----------
     max_size
-        How much the values may hold together before they are forgotten.
+        The largest sum of sizes before the values are forgotten.
     size_of
-        Returns how much a value holds.
+        Returns the size of a value.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class SizedCache(dict[Key, Value]):
         self.size = 0
 
     def forget_if_full(self) -> bool:
-        """Forget everything if it is too much; return True if it was."""
+        """Forget everything if the sum is too large; return True if it was."""
         if self.size <= self._max_size:
             return False
         self.clear()

@@ -1,4 +1,4 @@
-"""Words that end by the class of the next character: one rule, from which all else follows."""
+"""Words that end by the class of the next character: one rule, from which everything else follows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wordprob.core.text import TextBatch, Word
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition, number_distinct, segment_all
 
 LEFT_EXAMPLES = ("", "a", "a'", " '", "1", ".", "-", "!", "?", "(", ",")
-"""Something of every kind that may stand to the left of a word."""
+"""Examples of every kind of text that may precede a word."""
 
 
 class CharacterClassDefinition:
@@ -107,7 +107,7 @@ class CharacterClassDefinition:
         return frozenset()
 
     def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return whether the first character of ``rest`` ends ``word``."""
+        """Return True if the first character of ``rest`` ends ``word``."""
         return self.ends_word(left, word, character_class(rest[0]) if rest else END)
 
     def possible_boundaries(self, text: str) -> Iterable[int]:

@@ -55,7 +55,7 @@ class CharacterRuns(CharacterClassDefinition):
         self._is_in_word = lru_cache(maxsize=None)(lambda character: self._run.fullmatch(character) is not None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the class of characters to another process, and nothing else."""
+        """Pickle the class of characters, and nothing else."""
         return CharacterRuns, (self._character_class,)
 
     def ends_word(self, left: str, word: str, following: Label) -> bool:
@@ -79,7 +79,7 @@ class CharacterRuns(CharacterClassDefinition):
         return IN_WORD if self._is_in_word(opening[0]) else BETWEEN_WORDS
 
     def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return whether the first character of ``rest`` ends ``word``."""
+        """Return True if the first character of ``rest`` ends ``word``."""
         return self.ends_word(left, word, self.label(rest[0]) if rest else END)
 
     def possible_boundaries(self, text: str) -> Iterable[int]:

@@ -28,7 +28,7 @@ from wordprob.core.word_definition import number_distinct, segment_all
 from wordprob.errors import OptionError
 
 OPENING_CHARACTERS = 2
-"""Characters of a token that its label tells."""
+"""The number of a token's first characters that its label depends on."""
 
 METACHARACTERS = r"\[](){}|*+?^$."
 SLOT = "□"
@@ -46,8 +46,8 @@ CALL = regex.compile(r"\(\?(?:R|\d+|&|P>)")
 class Regex:
     """Words are the matches of a pattern; what lies between them separates.
 
-    Whether a token ends a word is asked of the pattern itself: the word, the token's first two characters, and then
-    this or that. Where the answer depends on what comes then, one would have to read on, and the label is undecided.
+    Whether a token ends a word is decided by matching the pattern against the word, the token's first two characters,
+    and several continuations. If the answer depends on the continuation, the label is undecided.
     Characters that the pattern treats alike (found by trying each in a set of frames) share a label.
 
     A pattern for which this cannot be trusted is refused: it is tried on made-up texts when it is compiled.
@@ -71,7 +71,7 @@ class Regex:
         _check_decisions(self)
 
     def bind(self) -> Regex:
-        """Return a copy: classes of characters are named, and get their examples, as a vocabulary brings them."""
+        """Return a copy: classes of characters are named, and get their examples, as a vocabulary is read."""
         return Regex(self._source)
 
     def _make_caches(self) -> None:
@@ -79,7 +79,7 @@ class Regex:
         self._decide: Callable[[str, str, str], bool | None] = lru_cache(maxsize=1 << 16)(self._ends)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the caches behind when this is sent to another process; the labels given so far go along."""
+        """Pickle the labels given so far, but not the caches."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_class_of", "_decide")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -105,7 +105,7 @@ class Regex:
         if not opening:
             return CONTINUES
         spacing = character_class(opening[0])
-        if spacing not in (SPACE, LETTER, OPENING):  # what usually_spaced tells apart
+        if spacing not in (SPACE, LETTER, OPENING):  # what usually_spaced distinguishes
             spacing = ""
         classes = [self._class_of(character) for character in opening[:OPENING_CHARACTERS]]
         label = f"{spacing}:" + ".".join(classes)
@@ -114,7 +114,7 @@ class Regex:
 
     @staticmethod
     def _spacing(label: Label) -> Label:
-        """Return the part of a label that tells whether writers put white space before it."""
+        """Return the part of a label that decides whether white space usually comes before it."""
         return label.partition(":")[0]
 
     def is_space(self, label: Label) -> bool:
@@ -133,20 +133,20 @@ class Regex:
         return frozenset(ending)
 
     def undecided(self, left: str, word: str, labels: Sequence[Label]) -> frozenset[Label]:
-        """Return the labels after which the pattern might still take the word further."""
+        """Return the labels after which the pattern might still extend the word."""
         known = [label for label in labels if label in self._examples]
         return frozenset(label for label in known if self.ends(left, word, self._examples[label]) is None)
 
     def ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Return whether ``word`` is what the pattern matches there, whatever comes after ``rest``."""
+        """Return True if the pattern matches ``word`` there whatever follows ``rest``."""
         return self._decide(left[-1:], word, rest)
 
     def possible_boundaries(self, text: str) -> Iterable[int]:
-        """Return every position inside ``text``: where a match ends depends on what stands before it."""
+        """Return every position inside ``text``: where a match ends depends on what comes before it."""
         return range(1, len(text))
 
     def _ends(self, left: str, word: str, rest: str) -> bool | None:
-        """Match ``word`` and ``rest`` with this or that after it; ``None`` where that makes a difference."""
+        """Match ``word`` and ``rest`` before several continuations; ``None`` if they give different answers."""
         if not rest:
             return True  # the end of the text: the word is what was matched there
         outcomes = set()

@@ -99,7 +99,7 @@ class Segmenter(SpanDefinition):
     name
         What tables call the definition.
     cut
-        Cuts a text into pieces, which are the text when they are put together again, but for white space.
+        Cuts a text into pieces; joined, they are the text again, apart from white space.
     """
 
     def __init__(self, name: str, cut: Callable[[str], Iterable[str]]) -> None:

@@ -23,7 +23,7 @@ class Document(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word and where it stands, in characters of the user's string."""
+    """A word and its position, in characters of the user's string."""
 
     text: str
     start: int
@@ -31,7 +31,7 @@ class Word(NamedTuple):
 
 
 class TextBatch:
-    """Texts laid end to end, a line break after each, so that one pass goes over all of them.
+    """Texts laid end to end, a line break after each, so that one pass handles all of them.
 
     Positions are counted in characters of :attr:`text`. Text ``d`` begins at ``text_starts[d]``, and
     ``text_starts[-1]`` is where all of them end.

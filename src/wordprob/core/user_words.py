@@ -26,7 +26,7 @@ def locate(text: str, words: Sequence[str], where: str = "the text") -> list[Wor
             raise AlignmentError(f"{where}: word {number} of the list is empty; leave it out.")
         if not text.startswith(word, position):
             raise AlignmentError(
-                f"{where}: word {number} of the list is '{word}', but the text goes on with "
+                f"{where}: word {number} of the list is '{word}', but the text continues with "
                 f"'{text[position : position + 30]}' (character {position}). The list must give every word of the "
                 "text, in order, as it is spelled there."
             )

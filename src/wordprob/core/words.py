@@ -60,7 +60,7 @@ CACHED_DEFINITIONS = 16
 
 
 class Whitespace(CharacterClassDefinition):
-    """Words are what stands between Unicode white space."""
+    """Words are what Unicode white space separates."""
 
     name = "whitespace"
     local = True
@@ -77,7 +77,7 @@ class Whitespace(CharacterClassDefinition):
     def spans(self, batch: TextBatch) -> tuple[Ints, Ints]:
         """Cut all texts of a batch at once; :meth:`segment` is the readable twin."""
         in_word = character_classes(batch).codes != CLASS_CODE[SPACE]
-        # Every text ends in a line break, so where words begin and where they end take turns.
+        # Every text ends in a line break, so starts and ends of words alternate.
         edges = np.flatnonzero(np.diff(in_word, prepend=False))
         return edges[::2], edges[1::2]
 
@@ -137,11 +137,13 @@ class Punctuation(CharacterClassDefinition):
         cuts = following != preceding
         for code in _STANDALONE_CODES:
             cuts |= following == code
+        # An apostrophe after a letter keeps the letters that follow it: 's, 't.
         after_apostrophe = preceding == CLASS_CODE[APOSTROPHE]
         letter_after_apostrophe = np.flatnonzero(after_apostrophe & (following == CLASS_CODE[LETTER]))
         cuts[letter_after_apostrophe] = ~classes.follows_letter(letter_after_apostrophe)
         cuts &= ~space[1:] & (following != CLASS_CODE[CONTINUES])
         cuts |= space[1:] != space[:-1]
+        # edges[i] is the boundary before character i; the batch begins and ends with one.
         edges = np.ones(len(codes) + 1, dtype=bool)
         edges[1:-1] = cuts
         starts = np.flatnonzero(edges[:-1] & ~space)
@@ -177,7 +179,7 @@ _STANDALONE_CODES = [
 
 
 def _ends_in_clitic_apostrophe(text: str) -> bool:
-    """Return True if a final apostrophe follows a letter, so that letters go on with it."""
+    """Return True if a final apostrophe follows a letter, so that letters after it belong to it."""
     base = text.rstrip()
     while base and character_class(base[-1]) == CONTINUES:
         base = base[:-1]
@@ -226,7 +228,7 @@ def register_definition(name: str, factory: Callable[[str], WordDefinition]) -> 
 
 
 def define(words: str | WordDefinition) -> WordDefinition:
-    """Return the definition with this name; a definition is returned as it is.
+    """Return the definition with this name; a definition is returned unchanged.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ fixed place, checked, and kept in the cache; a folder of the user's can be given
 checksum is unknown.
 """
 
-from wordprob.corpora.files import fetch
-from wordprob.corpora.registry import CORPORA, GROUPS, describe, find, load, names
+from wordprob.corpora.corpus_files import fetch
+from wordprob.corpora.releases import CORPORA, GROUPS, describe, find, load, names
 from wordprob.corpora.types import Corpus, CorpusFile, DownloadProgress, ReadingTimes
 
 __all__ = [

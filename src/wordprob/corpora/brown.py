@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from wordprob.corpora.corpus_files import required_paths
 from wordprob.corpora.csv_helpers import check_spellings, read_columns, readings_of, texts_of, words_of
-from wordprob.corpora.files import required_paths
 from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import AlignmentError, listing
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wordprob.corpora.corpus_files import required_paths
 from wordprob.corpora.csv_helpers import check_spellings, read_columns, readings_of, texts_of, words_of
-from wordprob.corpora.files import required_paths
 from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import InputError, UnsupportedError, missing_columns
 

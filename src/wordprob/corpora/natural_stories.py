@@ -6,8 +6,8 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from wordprob.corpora.corpus_files import required_paths
 from wordprob.corpora.csv_helpers import check_spellings, read_columns, readings_of, texts_of, words_of
-from wordprob.corpora.files import required_paths
 from wordprob.corpora.types import Corpus, ReadingTimes
 
 TIMES = "naturalstories_RTS/processed_RTs.tsv"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wordprob.corpora.corpus_files import required_paths
 from wordprob.corpora.csv_helpers import read_columns, readings_of, spelling, words_of
-from wordprob.corpora.files import required_paths
 from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import AlignmentError, listing
 

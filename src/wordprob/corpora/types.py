@@ -1,4 +1,4 @@
-"""What is known of a corpus before it is read, and what reading it gives."""
+"""What is known about a corpus before it is read, and what reading it returns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReadingTimes:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is known of a corpus before it is read.
+    """What is known about a corpus before it is read.
 
     Attributes
     ----------

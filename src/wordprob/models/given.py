@@ -30,7 +30,7 @@ def wrap_given_model(model: Any, tokenizer: Any = None, options: ModelOptions | 
             raise OptionError(f"{type(model).__name__} has a tokenizer of its own; leave out `tokenizer`.")
         wrapped = model
     else:
-        from wordprob.models.huggingface.given import wrap_loaded
+        from wordprob.models.huggingface.user_models import wrap_loaded
 
         wrapped = wrap_loaded(model, tokenizer, options or ModelOptions())
     language_model: LanguageModel = wrapped

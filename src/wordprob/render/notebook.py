@@ -123,7 +123,7 @@ class _ShownWord(NamedTuple):
 
 
 def _paragraph(rows: pd.DataFrame, unit: str) -> str:
-    """Return the words of one text in colour, with the spaces that stand between them."""
+    """Return the words of one text in colour, with the spaces between them."""
     pieces: list[str] = []
     previous: _ShownWord | None = None
     for values in rows.reindex(columns=_ShownWord._fields).itertuples(index=False, name=None):

@@ -134,7 +134,7 @@ def asset(name: str) -> str:
 
 
 def embed(data: Any) -> str:
-    r"""Return JSON that can stand in a script element, whatever the words are.
+    r"""Return JSON that is safe inside a script element, for any words.
 
     >>> print(embed("</script>"))
     "\u003c/script\u003e"

@@ -5,7 +5,7 @@
 """
 
 from wordprob.runs.merging import finished, is_run, merge, types
-from wordprob.runs.progress import RunProgress
+from wordprob.runs.run_progress import RunProgress
 from wordprob.runs.runner import resume, run
 from wordprob.runs.settings import CorpusOptions, Execution, RunSettings
 from wordprob.runs.status import Status, status

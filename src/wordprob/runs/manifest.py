@@ -94,12 +94,12 @@ class _TextCounter:
 
 def damaged_inputs(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return why inputs could not be read to their ends, by name."""
-    return dict(manifest.get("damaged_inputs", {}))
+    return dict(manifest["damaged_inputs"])
 
 
 def repeated_ids(manifest: Mapping[str, Any]) -> RepeatedIds:
     """Return which ids several texts have."""
-    return RepeatedIds(**manifest.get("repeated_ids", {}))
+    return RepeatedIds(**manifest["repeated_ids"])
 
 
 def notes(manifest: Mapping[str, Any]) -> list[str]:
@@ -198,12 +198,11 @@ def check_unchanged(
 def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Iterator[str]:
     if manifest["wordprob"] != __version__:
         yield f"wordprob: version {manifest['wordprob']} before, {__version__} now"
-    # A manifest that was written before a setting existed was written with its default.
-    before = {**RunSettings().to_dict(), **manifest["settings"]}
+    before = manifest["settings"]
     now = settings.to_dict()
     for name in now:
-        if before[name] != now[name]:
-            yield f"{name}: {before[name]} before, {now[name]} now"
+        if before.get(name) != now[name]:
+            yield f"{name}: {before.get(name)} before, {now[name]} now"
     if before["model"] == now["model"]:
         yield from _changed_model(manifest["model"], describe(settings.model))
 

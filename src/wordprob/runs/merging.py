@@ -103,7 +103,8 @@ def types(output: str | Path, which: WordFilter | None = None, partial: bool = F
     """
     import numpy as np
 
-    from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, batches, open_scored
+    from wordprob.analysis.input_tables import ESTIMATES
+    from wordprob.analysis.word_types import TypeSums, WordFilter, batches, open_scored
 
     sums = TypeSums(which or WordFilter("all", "as-is", 1))
     for file in finished(output, "words", partial):
@@ -173,7 +174,7 @@ def _write(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, 
 
 
 def _write_text(batches: Iterator[Any], path: Path, format: str, metadata: dict[str, str]) -> None:
-    from wordprob.tables.result import WordTable
+    from wordprob.scoring.results import WordTable
 
     with path.open("w", encoding="utf-8", newline="") as file:
         for index, batch in enumerate(batches):

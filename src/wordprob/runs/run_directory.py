@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, OutputError
 from wordprob.runs.atomic_io import (
-    LOCK_FILE_NAME,
     LOCK_NAME,
     PARTIAL_SUFFIX,
+    SOFT_LOCK_NAME,
     explained_errors,
     is_own_lock,
     read_json,
@@ -44,7 +44,7 @@ from wordprob.runs.json_shapes import Every, misfit
 from wordprob.runs.shards import Shard, parse_plan
 
 if TYPE_CHECKING:
-    from wordprob.runs.scoring import ShardResult
+    from wordprob.runs.shard_scoring import ShardResult
 
 MANIFEST = "manifest.json"
 PLAN = "plan.jsonl"
@@ -67,8 +67,6 @@ MANIFEST_SHAPE = {
     "damaged_inputs": Every(dict, str),
     "repeated_ids": {"texts": int, "examples": Every(list, str)},
 }
-MANIFEST_DEFAULTS: dict[str, Any] = {"damaged_inputs": {}, "repeated_ids": {"texts": 0, "examples": []}}
-"""What manifests of earlier versions lack."""
 COUNTS = (
     "records",
     "texts",
@@ -79,8 +77,6 @@ COUNTS = (
     "texts_left_out",
     "impossible_texts",
 )
-MARK_DEFAULTS = {"texts_left_out": 0, "impossible_texts": 0}
-"""What marks of earlier versions lack."""
 MARK_SHAPES: dict[str, dict[str, Any]] = {
     DONE: {
         **dict.fromkeys(("shard", *COUNTS), int),
@@ -133,7 +129,7 @@ class RunDirectory:
             manifest = read_json(path)
         except InputError as error:
             raise InputError(f"{error} {BEGIN_ANEW}") from error
-        missing = sorted(set(MANIFEST_SHAPE) - set(MANIFEST_DEFAULTS) - set(manifest))
+        missing = sorted(set(MANIFEST_SHAPE) - set(manifest))
         if missing:
             raise InputError(f"{path} is not the manifest of a run: it has no '{missing[0]}'. Choose another folder.")
         if manifest["format"] != MANIFEST_FORMAT:
@@ -141,7 +137,7 @@ class RunDirectory:
                 f"{path} has the format {manifest['format']}; this version of wordprob knows {MANIFEST_FORMAT}. It was "
                 f"written by wordprob {manifest['wordprob']}: use that version."
             )
-        wrong = misfit(MANIFEST_DEFAULTS | manifest, MANIFEST_SHAPE)
+        wrong = misfit(manifest, MANIFEST_SHAPE)
         if wrong:
             raise InputError(f"{path} is damaged: {wrong}. {BEGIN_ANEW}")
         return manifest
@@ -185,7 +181,7 @@ class RunDirectory:
     def read_mark(self, path: Path) -> dict[str, Any]:
         """Return a mark; raise if it is damaged, or that of another shard."""
         mark = read_json(path)
-        wrong = misfit(MARK_DEFAULTS | mark, MARK_SHAPES[path.parent.name])
+        wrong = misfit(mark, MARK_SHAPES[path.parent.name])
         if wrong:
             raise InputError(f"{path} is damaged: {wrong}.")
         if mark["shard"] != int(path.stem):
@@ -281,21 +277,17 @@ class RunDirectory:
         with contextlib.suppress(OSError):  # the reason why it could not begin is the one to report
             if self.exists:
                 return
-            for name in (PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX, LOCK_NAME):
+            for name in (PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX, LOCK_NAME, SOFT_LOCK_NAME):
                 (self.path / name).unlink(missing_ok=True)
-            for path in self.path.iterdir():
-                if LOCK_FILE_NAME.fullmatch(path.name):
-                    path.unlink(missing_ok=True)
             if is_new:
                 self.path.rmdir()
 
     def _foreign_names(self) -> list[str]:
         """Return the files, in a folder without a manifest, that are not those of a run that was killed early."""
-        own = {LOCK_NAME} if is_own_lock(self.path / LOCK_NAME) else set()
+        own = {name for name in (LOCK_NAME, SOFT_LOCK_NAME) if is_own_lock(self.path / name)}
         if own:
             own |= {PLAN, PLAN + PARTIAL_SUFFIX, MANIFEST + PARTIAL_SUFFIX}
-        names = sorted(path.name for path in self.path.iterdir())
-        return [name for name in names if name not in own and not LOCK_FILE_NAME.fullmatch(name)]
+        return sorted(path.name for path in self.path.iterdir() if path.name not in own)
 
     def begin(self, plan: Sequence[Shard], manifest: Mapping[str, Any]) -> None:
         """Write plan and manifest.

@@ -13,10 +13,10 @@ from wordprob.errors import InputError, WordprobError
 from wordprob.runs.atomic_io import locked
 from wordprob.runs.executors import Executor, open_executor
 from wordprob.runs.manifest import check_unchanged, notes, plan_run, sources_in
-from wordprob.runs.progress import ProgressTracker, RunCallback, RunProgress
 from wordprob.runs.run_directory import RunDirectory
-from wordprob.runs.scoring import RunWork, ShardOutcome
+from wordprob.runs.run_progress import ProgressTracker, RunCallback, RunProgress
 from wordprob.runs.settings import Execution, RunSettings, default_threads, require_trust
+from wordprob.runs.shard_scoring import RunWork, ShardOutcome
 from wordprob.runs.shards import Shard, cut_into_shards, plan_checksum
 from wordprob.runs.status import Status, status
 from wordprob.sources import Source, find

@@ -12,7 +12,7 @@ from typing import Any
 
 from wordprob.runs.atomic_io import lock_holder
 from wordprob.runs.manifest import damaged_inputs, repeated_ids
-from wordprob.runs.run_directory import RunDirectory
+from wordprob.runs.run_directory import COUNTS, RunDirectory
 from wordprob.tables.schema import UNITS
 
 
@@ -89,16 +89,12 @@ def status(output: str | Path) -> Status:
     done = directory.done()
     errors: Counter[str] = Counter()
     totals: Counter[str] = Counter()
-    measured_words = 0
     log_prob = 0.0
     for mark in done.values():
         errors.update(mark["errors"])
-        totals.update({name: mark[name] for name in ("texts", "words", "without_value", "tokens")})
-        for name in ("texts_left_out", "impossible_texts"):
-            totals[name] += mark.get(name, 0)  # marks of earlier versions do not have it
-        measured_words += mark["measured_words"]
+        totals.update({name: mark[name] for name in COUNTS})
         log_prob += mark["log_prob_words"]
-    bits_per_word = -log_prob / measured_words / UNITS["bits"] if measured_words else None
+    bits_per_word = -log_prob / totals["measured_words"] / UNITS["bits"] if totals["measured_words"] else None
     ids = repeated_ids(manifest)
     return Status(
         folder=directory.path,

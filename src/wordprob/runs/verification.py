@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import InputError, first_line
-from wordprob.runs.atomic_io import CHECKSUM, LOCK_FILE_NAME, LOCK_NAME, PARTIAL_SUFFIX, has_checksum, lock_holder
+from wordprob.runs.atomic_io import LOCK_NAME, PARTIAL_SUFFIX, SOFT_LOCK_NAME, lock_holder
 from wordprob.runs.manifest import model_changes, notes
 from wordprob.runs.run_directory import (
     ENDINGS,
@@ -25,7 +25,7 @@ from wordprob.runs.run_directory import (
 )
 from wordprob.runs.shards import Shard
 
-OWN_FILES = (MANIFEST, PLAN, ERRORS, SCORED_WITH, LOCK_NAME)
+OWN_FILES = (MANIFEST, PLAN, ERRORS, SCORED_WITH, LOCK_NAME, SOFT_LOCK_NAME)
 """The files of a run that are not in its folders."""
 
 
@@ -156,7 +156,6 @@ class _Verifier:
         for disagreement in self._disagreements(mark, plan[shard]):
             advice = f"Delete {mark_path}, then resume the run in {self._directory.path}."
             self._problems.append(f"shard {shard}: {disagreement}. {advice}")
-        self._check_sealed(mark_path)
         return len(self._problems) == n_problems
 
     def _disagreements(self, mark: Mapping[str, Any], planned: Shard) -> Iterator[str]:
@@ -201,8 +200,7 @@ class _Verifier:
     def _check_other_files(self, is_complete: bool) -> None:
         self._check_metadata()
         for path in self._directory.mark_paths(FAILED).values():
-            if self._read(self._directory.read_mark, path) is not None:
-                self._check_sealed(path)
+            self._read(self._directory.read_mark, path)
         collected = self._directory.path / ERRORS
         if is_complete and self._problems == []:
             expected = b"".join(self._directory.error_lines())
@@ -210,7 +208,6 @@ class _Verifier:
                 self._problems.append(
                     f"{collected} is not what the shards' own files of errors give. Resume the run to write it again."
                 )
-        self._check_sealed(self._directory.path / MANIFEST)
 
     def _check_metadata(self) -> None:
         path = self._directory.path / SCORED_WITH
@@ -219,25 +216,17 @@ class _Verifier:
         if not path.exists():
             if in_shard:
                 self._listed.append(f"there is no {path}; every shard holds the same")
-        elif told is not None:
-            self._check_sealed(path)
-            if in_shard and any(told.get(name) != value for name, value in in_shard.items() if name not in VERSIONS):
+        elif told is not None and in_shard:
+            before = {name: value for name, value in in_shard.items() if name not in VERSIONS}
+            if not before.items() <= told.items():
                 self._problems.append(f"{path} is not what the shards were scored with. Delete it: they hold the same.")
-
-    def _check_sealed(self, path: Path) -> None:
-        """Report a JSON file that has no checksum: a change in it would not be noticed."""
-        if not has_checksum(path):
-            self._problems.append(
-                f"{path} has no checksum under '{CHECKSUM}': nothing tells whether it is what was written. Restore it "
-                "from a copy, or delete the mark of a shard and resume the run."
-            )
 
     def _check_names(self, n_shards: int) -> None:
         """Report what no mark names: a program that reads a folder of tables as a whole would read it too."""
         for path in sorted(self._directory.path.iterdir()):
             if path.name in ENDINGS:
                 self._check_folder(path, n_shards)
-            elif path.name not in OWN_FILES and not LOCK_FILE_NAME.fullmatch(path.name):
+            elif path.name not in OWN_FILES:
                 self._listed.append(f"{path} is not part of the run")
 
     def _check_folder(self, folder: Path, n_shards: int) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 from wordprob.core.equation import logsumexp
 from wordprob.errors import InputError, OptionError
 from wordprob.scoring.continuations import pair_up
+from wordprob.scoring.results import WordTable
 from wordprob.tables.formats import ExtendedSheet, Frame
 from wordprob.tables.marks import whole_span
 from wordprob.tables.regions import add_up_spans
-from wordprob.tables.result import WordTable
 from wordprob.tables.schema import UNITS
 
 if TYPE_CHECKING:

@@ -47,6 +47,7 @@ from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch,
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
+from wordprob.scoring.results import WordTable
 from wordprob.scoring.text_order import order_by_beginnings
 from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
@@ -57,7 +58,6 @@ from wordprob.scoring.worker_pool import (
     without_documents,
 )
 from wordprob.tables.batch_scores import BatchScores
-from wordprob.tables.result import WordTable
 from wordprob.tables.schema import required_statistics
 from wordprob.tables.word_level_columns import WordLevel
 
@@ -223,9 +223,8 @@ class Scorer:
             word. By default the context is all of the text before the word.
         extras
             Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of
-            the token that came there (formerly ``entropy`` and ``rank``, which are still accepted);
-            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
-            the word that came.
+            the token that came there; ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come
+            there, ``word_rank`` of the word that came.
         estimators
             Further estimators that were registered; each adds a column ``surprisal_<name>``.
         spellings

@@ -4,6 +4,6 @@
 >>> serve(["smollm2-135m"], port=8517)  # doctest: +SKIP
 """
 
-from wordprob.server.run import ServerSettings, create_app, serve
+from wordprob.server.serving import ServerSettings, create_app, serve
 
 __all__ = ["ServerSettings", "create_app", "serve"]

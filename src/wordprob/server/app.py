@@ -21,6 +21,7 @@ from wordprob.errors import InputError, ModelError, WordprobError, did_you_mean
 from wordprob.options import ScoringOptions
 from wordprob.render import page as render
 from wordprob.scoring.next_words import NextWords
+from wordprob.scoring.results import WordTable, records
 from wordprob.server.job_queue import (
     ModelLoadingError,
     ScoringQueue,
@@ -32,17 +33,23 @@ from wordprob.server.jobs import NextJob, ScoringJob
 from wordprob.server.middleware import (
     RETRY_AFTER_SECONDS,
     SHOWN_CHARACTERS,
-    RefusedError,
     RequestLimits,
+    RequestRefusedError,
     SecurityHeaders,
     problem,
 )
 from wordprob.server.paths import without_paths
 from wordprob.server.patterns import PatternChecker
-from wordprob.server.schema import ModelsResponse, NextRequest, NextResponse, Problem, ScoreRequest, ScoreResponse
-from wordprob.server.settings import ServerSettings
+from wordprob.server.request_schema import (
+    ModelsResponse,
+    NextRequest,
+    NextResponse,
+    Problem,
+    ScoreRequest,
+    ScoreResponse,
+)
+from wordprob.server.server_settings import ServerSettings
 from wordprob.server.waiting_line import BusyError
-from wordprob.tables.result import WordTable, records
 
 LOG = logging.getLogger("wordprob.server")
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -190,7 +197,7 @@ def _chosen_model(name: str | None, settings: ServerSettings) -> str:
 
 def _check_length(texts: Sequence[str], settings: ServerSettings) -> None:
     if sum(len(text) for text in texts) > settings.max_characters:
-        raise RefusedError(413, _too_much_text(settings), "InputError")
+        raise RequestRefusedError(413, _too_much_text(settings), "InputError")
 
 
 def _check_texts(texts: tuple[str, ...], settings: ServerSettings) -> None:
@@ -273,7 +280,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     """Make every error the same small JSON object."""
     handlers: dict[type[Exception], Callable[[Any], Response]] = {
         WordprobError: _expected_error,
-        RefusedError: lambda error: _problem(error.status, error.message, error.kind),
+        RequestRefusedError: lambda error: _problem(error.status, error.message, error.kind),
         RequestValidationError: lambda error: _problem(422, _validation_message(error), "InvalidRequest"),
         HTTPException: lambda error: _problem(error.status_code, str(error.detail), "RequestError"),
         BusyError: _busy,

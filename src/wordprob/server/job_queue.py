@@ -20,13 +20,13 @@ from wordprob.errors import ModelError, WordprobError
 from wordprob.options import ModelOptions
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.server.jobs import Job, ScoringJob
-from wordprob.server.settings import ServerSettings
+from wordprob.server.server_settings import ServerSettings
 from wordprob.server.waiting_line import BusyError, WaitingLine
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
+    from wordprob.scoring.results import WordTable
     from wordprob.scoring.scorer import Scorer
-    from wordprob.tables.result import WordTable
 
 CACHED_RESULTS = 8
 """Results that are kept, so that downloading what the page shows does not score it again."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from wordprob.core.words import define
 from wordprob.options import ScoringOptions
-from wordprob.server.schema import SCORING_FIELDS
+from wordprob.server.request_schema import SCORING_FIELDS
 
 if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
+    from wordprob.scoring.results import WordTable
     from wordprob.scoring.scorer import Scorer
-    from wordprob.tables.result import WordTable
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ SHOWN_CHARACTERS = 100
 """How much of a client's own words an error message repeats."""
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that is refused before it is looked at: the HTTP status, and why."""
 
     def __init__(self, status: int, message: str, kind: str = "RequestError") -> None:
@@ -115,13 +115,15 @@ class RequestLimits:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if self._n_requests > MAX_REQUESTS:
-                raise RefusedError(503, "the server is busy with other requests. Try again in a moment.", "BusyError")
+                raise RequestRefusedError(
+                    503, "the server is busy with other requests. Try again in a moment.", "BusyError"
+                )
             self._check_headers(Headers(scope=scope), scope["method"])
             body = await asyncio.wait_for(self._read_body(receive), BODY_TIMEOUT_SECONDS)
         except TimeoutError:
             message = f"the request did not arrive within {BODY_TIMEOUT_SECONDS:.0f} seconds."
-            await _send_refusal(send, RefusedError(408, message))
-        except RefusedError as refused:
+            await _send_refusal(send, RequestRefusedError(408, message))
+        except RequestRefusedError as refused:
             await _drain(receive)
             await _send_refusal(send, refused)
         else:
@@ -134,12 +136,12 @@ class RequestLimits:
             _check_content_type(headers.get("content-type", ""))
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > self._max_body_bytes:
-            raise RefusedError(413, self._too_large)
+            raise RequestRefusedError(413, self._too_large)
 
     def _check_host(self, host: str) -> None:
         name = re.sub(r":\d+$", "", host).strip("[]").lower()
         if name not in self._hosts:
-            raise RefusedError(
+            raise RequestRefusedError(
                 400,
                 f"this server does not answer to the host name '{host[:SHOWN_CHARACTERS]}'. To allow it, start the "
                 f"server with {name[:SHOWN_CHARACTERS]} among its further host names (`allow_host`).",
@@ -153,20 +155,20 @@ class RequestLimits:
             body += message.get("body", b"")
             more_to_come = message.get("more_body", False)
             if len(body) > self._max_body_bytes:
-                raise RefusedError(413, self._too_large)
+                raise RequestRefusedError(413, self._too_large)
         return bytes(body)
 
 
 def _check_origin(origin: str | None, host: str) -> None:
     """Refuse requests from pages of other sites. Browsers send the origin; programs send none, and may ask."""
     if origin is not None and origin.partition("//")[2] != host:
-        raise RefusedError(403, f"requests from pages of {origin[:SHOWN_CHARACTERS]} are not answered.")
+        raise RequestRefusedError(403, f"requests from pages of {origin[:SHOWN_CHARACTERS]} are not answered.")
 
 
 def _check_content_type(content_type: str) -> None:
     """Refuse what is not JSON: a form on another site's page can send other types without asking the browser."""
     if content_type.split(";")[0].strip().lower() != "application/json":
-        raise RefusedError(415, "send JSON, with the header Content-Type: application/json.")
+        raise RequestRefusedError(415, "send JSON, with the header Content-Type: application/json.")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -191,7 +193,7 @@ async def _drain(receive: Receive) -> None:
                 more_to_come = message.get("more_body", False)
 
 
-async def _send_refusal(send: Send, refused: RefusedError) -> None:
+async def _send_refusal(send: Send, refused: RequestRefusedError) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     if refused.status == 503:
         headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.errors import InputError
-from wordprob.sources import hub
+from wordprob.sources import hub_datasets
 from wordprob.sources.discovery import Source
 from wordprob.sources.lines import (
     MAX_JSON_BYTES,
@@ -281,11 +281,11 @@ class HubRecords(RecordReader):
 
     def records(self, skip: int, offset: int) -> Iterator[RecordWithOffset]:
         """Yield a record for each row."""
-        for number, row in enumerate(hub.rows(self.source.path, skip), start=skip + 1):
+        for number, row in enumerate(hub_datasets.rows(self.source.path, skip), start=skip + 1):
             if number == skip + 1:
                 self.require_columns(list(row))
             record = self.from_row(number, row)
-            yield record._replace(text=hub.clean(record.text)), 0
+            yield record._replace(text=hub_datasets.clean(record.text)), 0
 
 
 READERS: dict[str, type[RecordReader]] = {

@@ -13,13 +13,13 @@ from wordprob.errors import InputError, OptionError
 from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.model_choice import Model, check_models
 from wordprob.scoring.requests import Progress
+from wordprob.scoring.results import ScoredTable
 from wordprob.stimuli.stimuli import Stimuli
 from wordprob.stimuli.stimulus_reading import open_table, read_stimuli
 from wordprob.tables import columns
 from wordprob.tables.formats import ExtendedSheet, Frame, Sheet
 from wordprob.tables.grouping import columns_called
 from wordprob.tables.marks import different_parts
-from wordprob.tables.result import ScoredTable
 
 if TYPE_CHECKING:
     import pandas as pd

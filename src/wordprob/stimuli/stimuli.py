@@ -12,12 +12,12 @@ from wordprob.options import DEFAULT_MODEL, ScoringOptions
 from wordprob.scoring.model_choice import Model, as_models, check_models, check_models_can_score, open_scorer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
+from wordprob.scoring.results import ScoredTable, WordTable
 from wordprob.scoring.word_choice import Words
 from wordprob.stimuli.stimulus_columns import assemble, columns_of_model
 from wordprob.tables import columns
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.layout import Offsets
-from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.schema import SERVER_BOUNDS, further_estimates
 from wordprob.tables.stimulus_table import StimulusTable
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordprob.scoring.results import ScoredTable, WordTable
 from wordprob.tables import columns, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.frames import pick_texts
 from wordprob.tables.metadata import table_metadata
 from wordprob.tables.predictors import PREDICTOR_METADATA, add_predictors
-from wordprob.tables.result import ScoredTable, WordTable
 from wordprob.tables.schema import estimate_columns
 from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 

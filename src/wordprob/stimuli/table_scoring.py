@@ -10,8 +10,8 @@ from wordprob.errors import InputWarning
 from wordprob.options import DEFAULT_MODEL
 from wordprob.scoring.model_choice import Model
 from wordprob.scoring.requests import Progress
+from wordprob.scoring.results import ScoredTable
 from wordprob.stimuli.stimulus_reading import read_stimuli
-from wordprob.tables.result import ScoredTable
 
 
 def score_table(

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wordprob.studies.options import PerplexityOptions, ReadingTimesOptions, WordLengthsOptions
     from wordprob.studies.perplexity_study import perplexity
     from wordprob.studies.reading_time_study import reading_time_table, reading_times
+    from wordprob.studies.study_options import PerplexityOptions, ReadingTimesOptions, WordLengthsOptions
     from wordprob.studies.word_length_study import word_lengths
 
 __all__ = [
@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 _LAZY_IMPORTS = {
-    "PerplexityOptions": "wordprob.studies.options",
-    "ReadingTimesOptions": "wordprob.studies.options",
-    "WordLengthsOptions": "wordprob.studies.options",
+    "PerplexityOptions": "wordprob.studies.study_options",
+    "ReadingTimesOptions": "wordprob.studies.study_options",
+    "WordLengthsOptions": "wordprob.studies.study_options",
     "perplexity": "wordprob.studies.perplexity_study",
     "reading_time_table": "wordprob.studies.reading_time_study",
     "reading_times": "wordprob.studies.reading_time_study",

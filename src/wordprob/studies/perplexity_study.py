@@ -16,14 +16,14 @@ from wordprob.errors import InputError, OptionError, counted
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.sources import Source, find
-from wordprob.studies.options import PerplexityOptions, check_scoring, combined
-from wordprob.studies.scoring import (
+from wordprob.studies.study_models import (
     StudyProgress,
     as_list,
     model_labels,
     options_record,
     score_texts,
 )
+from wordprob.studies.study_options import PerplexityOptions, check_scoring, combined
 
 TEXTS_PER_BATCH = 64
 """Texts that are scored together; only their totals are kept, so that a corpus of any size fits into memory."""

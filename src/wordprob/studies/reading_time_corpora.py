@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wordprob import corpora
-from wordprob.analysis.prepare import Cleaning, average, cleaning_record, mark_used
+from wordprob.analysis.reading_time_preparation import Cleaning, average, cleaning_record, mark_used
 from wordprob.corpora import Corpus, ReadingTimes
 from wordprob.errors import OptionError
-from wordprob.studies.options import changed
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, add_unigrams, dataset
+from wordprob.studies.study_options import changed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.analysis.reading_times import Dataset
-    from wordprob.studies.options import ReadingTimesOptions
-    from wordprob.studies.scoring import StudyProgress
+    from wordprob.analysis.datasets import Dataset
+    from wordprob.studies.study_models import StudyProgress
+    from wordprob.studies.study_options import ReadingTimesOptions
 
 
 def prepare_corpora(

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wordprob.analysis import folds
+from wordprob.analysis.datasets import Dataset
 from wordprob.analysis.frequencies import unigrams
-from wordprob.analysis.prepare import with_unigrams
-from wordprob.analysis.reading_times import Dataset
-from wordprob.analysis.tables import read_table, require
+from wordprob.analysis.input_tables import read_table, require
+from wordprob.analysis.reading_time_preparation import with_unigrams
 from wordprob.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from wordprob.core.arrays import Ints
-    from wordprob.studies.options import ReadingTimesOptions
+    from wordprob.studies.study_options import ReadingTimesOptions
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.analysis import outputs
-from wordprob.analysis.prepare import texts_of, with_surprisals
-from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, ReadingTimesResult, analyse
+from wordprob.analysis.datasets import Dataset
+from wordprob.analysis.reading_time_preparation import texts_of, with_surprisals
+from wordprob.analysis.reading_time_results import ReadingTimesResult
+from wordprob.analysis.reading_times import ReadingTimesProtocol, analyse
 from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
-from wordprob.studies.options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
 from wordprob.studies.reading_time_corpora import prepare_corpora
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, dataset, fold_files
 from wordprob.studies.reading_time_tables import prepare_tables
-from wordprob.studies.scoring import (
+from wordprob.studies.study_models import (
     StudyProgress,
     as_list,
     model_labels,
     options_record,
     score_texts,
 )
+from wordprob.studies.study_options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
 
 TABLE_OPTIONS = ("word_column", "time_column", "group_by", "position_column", "participant", "texts", "fold_column")
 """Options that say something about users' tables, and nothing about corpora."""

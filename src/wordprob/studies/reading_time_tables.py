@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wordprob.analysis.prepare import (
+from wordprob.analysis.input_tables import numbers, read_table
+from wordprob.analysis.reading_time_preparation import (
     Cleaning,
     StudyColumns,
     cleaning_record,
@@ -15,7 +16,6 @@ from wordprob.analysis.prepare import (
     texts_of,
     words_and_times,
 )
-from wordprob.analysis.tables import numbers, read_table
 from wordprob.errors import InputError, OptionError
 from wordprob.sources.plain_text import read_lines
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, add_unigrams, dataset
@@ -23,7 +23,7 @@ from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, a
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wordprob.studies.options import ReadingTimesOptions
+    from wordprob.studies.study_options import ReadingTimesOptions
 
 
 def prepare_tables(paths: Sequence[Path], options: ReadingTimesOptions, to_score: bool) -> PreparedStudy:

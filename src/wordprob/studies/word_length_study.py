@@ -11,21 +11,23 @@ from typing import Any
 from wordprob import runs
 from wordprob.analysis import outputs, texts
 from wordprob.analysis.frequencies import costs_of, read_costs
-from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings, aggregate, analyse
-from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_words
+from wordprob.analysis.input_tables import ESTIMATES
+from wordprob.analysis.word_length_results import WordLengthResult
+from wordprob.analysis.word_lengths import WordLengthSettings, aggregate, analyse
+from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
-from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
-from wordprob.studies.scoring import (
+from wordprob.studies.study_models import (
     StudyProgress,
     as_list,
     model_labels,
     options_record,
     score_texts,
 )
+from wordprob.studies.study_options import WordLengthsOptions, check_scoring, combined, parse_sizes
 
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""

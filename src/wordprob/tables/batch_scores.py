@@ -1,4 +1,4 @@
-"""Scored texts as arrays, in nats: what the scorer hands over and a table is made of."""
+"""Scored texts as arrays, in nats: what the scorer returns, and tables are built from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TextTotals:
     words, scored
         The number of words, and of those that have a surprisal.
     surprisal
-        The sum of the words' surprisals, those of words that only stand between given ones included.
+        The sum of the words' surprisals, including words between the given ones.
     tokens
         The number of tokens.
     token_log_prob
@@ -141,11 +141,11 @@ def id_array(ids: Sequence[int | str]) -> Any:
 def substrings(data: bytes, starts: Ints, ends: Ints) -> Any:
     """Return parts of a UTF-8 text as an Arrow array of strings.
 
-    The text is cut at every start and end, without copying, into words and what lies between them. Every second one
-    of these is a word.
+    The text is cut at every start and end, without copying, into words and what lies between them.
     """
     import pyarrow as pa
 
+    # Start, end, start, end, …: piece 2n is word n, and piece 2n + 1 what comes after it.
     edges = np.append(np.stack([starts, ends], axis=1).ravel(), len(data)).astype(np.int64)
     pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(data))
     return pieces.take(pa.array(np.arange(0, len(edges) - 1, 2))).cast(pa.string())

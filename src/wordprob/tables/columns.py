@@ -14,7 +14,6 @@ from wordprob.tables.predictors import predictor_names
 from wordprob.tables.schema import (
     COLUMNS,
     EXTRAS,
-    FORMER_NAMES,
     TEXT_COLUMNS,
     UNITS,
     columns_of,
@@ -109,7 +108,7 @@ def expected_columns(
 
 
 def _names_of(extra: str) -> list[str]:
-    """Return the names of the columns that an extra stands for; a predictor's is its own."""
+    """Return the names of the columns of an extra; a predictor has one, of its own name."""
     return [column.name for column in columns_of(extra)] or [extra]
 
 
@@ -190,7 +189,7 @@ def column_suffix(label: str) -> str:
 
 
 def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
-    """Return a scored table in the long shape, with a column ``model``; a table that is not wide as it is.
+    """Return a scored table in the long shape, with a column ``model``; a table that is not wide is returned unchanged.
 
     Parameters
     ----------
@@ -223,7 +222,7 @@ def to_long(frame: pd.DataFrame, labels: Collection[str] = ()) -> pd.DataFrame:
 
 
 def _is_result(name: str) -> bool:
-    known = {*COLUMNS, *TEXT_COLUMNS, *EXTRAS, *FORMER_NAMES}
+    known = {*COLUMNS, *TEXT_COLUMNS, *EXTRAS}
     return name in known or is_word_level_column(name) or name.startswith(estimate_name(""))
 
 

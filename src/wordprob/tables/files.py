@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import IO, Any
@@ -61,7 +62,7 @@ def is_stream(path: str | Path) -> bool:
 
 
 def format_of(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
-    """Return the format that a file's extension stands for."""
+    """Return the format that a file's extension means."""
     for name, extension in formats.items():
         if path.suffix.lower() == extension:
             return name
@@ -89,7 +90,7 @@ def check_output(
     path
         Where the result is to be written.
     format
-        One of ``formats``; told from the extension if not given. A stream that has no such extension gets the first.
+        One of ``formats``; by default, the one of the extension. A stream that has no such extension gets the first.
     force
         Allow a file that exists to be replaced.
     formats
@@ -187,7 +188,8 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         if is_stream(path):
             _write_stream(path, write)
         else:
-            _write_file(_target(path), write)
+            with replacing(_target(path)) as temporary:
+                write(temporary)
     except BrokenPipeError:
         raise
     except OutputError:
@@ -196,28 +198,53 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         raise _failure(path, error) from error
 
 
-def _write_file(target: Path, write: Callable[[Path], Any]) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:MAX_PREFIX_CHARACTERS]}.", dir=target.parent)
-    os.close(descriptor)
-    temporary = Path(name)
+@contextlib.contextmanager
+def replacing(target: Path, temporary: Path | None = None, durable: bool = False) -> Iterator[Path]:
+    """Yield a path beside ``target`` to write to; the file is moved to ``target`` if the block ends without an error.
+
+    Otherwise ``target`` stays as it was, and nothing is left behind.
+
+    Parameters
+    ----------
+    target
+        The file to write. If it exists, its successor has its permissions and, as far as the system allows, its owner.
+    temporary
+        Where to write; by default a name that no other process chooses.
+    durable
+        Sync the contents to the disk before the file gets its name: a rename before that could leave an empty file
+        under the final name after a crash.
+    """
+    if temporary is None:
+        temporary = target.with_name(f".{target.name[:MAX_PREFIX_CHARACTERS]}.{secrets.token_hex(8)}")
     try:
-        write(temporary)
-        _set_permissions(temporary, target)
+        yield temporary
+        _copy_permissions(target, temporary)
+        if durable:
+            sync(temporary)
         temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
-def _set_permissions(temporary: Path, target: Path) -> None:
-    """Give a file the permissions and the owner of the one that it replaces, or those of a new file."""
+def sync(path: Path) -> None:
+    """Wait until the contents of a file, or the names in a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        present = target.stat()
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_permissions(present: Path, new: Path) -> None:
+    """Give a file the permissions and the owner of the one that it replaces, if there is one."""
+    try:
+        status = present.stat()
     except FileNotFoundError:
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only the owner can read
         return
     with contextlib.suppress(OSError):  # only root may give files away
-        os.chown(temporary, present.st_uid, present.st_gid)
-    temporary.chmod(stat.S_IMODE(present.st_mode))
+        os.chown(new, status.st_uid, status.st_gid)
+    new.chmod(stat.S_IMODE(status.st_mode))
 
 
 def _write_stream(path: Path, write: Callable[[Path], Any]) -> None:
@@ -245,10 +272,3 @@ def _failure(path: Path, error: Exception) -> OutputError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     place = "standard output" if str(path) == STANDARD_OUTPUT else str(path)
     return OutputError(f"{place} could not be written: {reason}.")
-
-
-def _umask() -> int:
-    """Return the process's umask, which can be read only by setting it."""
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -11,7 +11,6 @@ from wordprob.core.arrays import Floats, Ints, concat_ranges
 from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
 from wordprob.tables.schema import (
     EXTRA_COLUMNS,
-    FORMER_NAMES,
     PSEUDO_SURPRISAL,
     TEXT_COLUMNS,
     UNITS,
@@ -33,12 +32,12 @@ PARTIAL = "only some of its words were given: no bits per character or byte"
 def build_frames(
     batches: Iterable[BatchScores], unit: str, extras: Collection[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table of words and the summary by text, from batches that are taken as they come.
+    """Return the table of words and the summary by text, from a stream of batches.
 
     Parameters
     ----------
     batches
-        The scored texts. A text that goes on in the next batch is summed up where it ends.
+        The scored texts. A text that continues in the next batch is summed up where it ends.
     unit
         The unit of all surprisals.
     extras
@@ -122,9 +121,8 @@ def pick_texts(words: pd.DataFrame, texts: pd.DataFrame, numbers: Sequence[int])
 
 
 def with_whole_numbers(words: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of words whose columns of whole numbers are that, also where a number is missing."""
+    """Return a table of words with an integer type for whole numbers, even if some are missing."""
     known = [*RANK_COLUMNS, *(name for name, column in EXTRA_COLUMNS.items() if column.whole)]
-    known += [former for former, name in FORMER_NAMES.items() if EXTRA_COLUMNS[name].whole]
     whole = [name for name in known if name in words.columns]
     return words.astype(dict.fromkeys(whole, "Int64")) if whole else words
 
@@ -170,7 +168,7 @@ def _rate(totals: TextTotals, lengths: Ints) -> Floats:
 
 
 def _text_notes(batch: BatchScores) -> list[str]:
-    """Return what is to be said about each text: why a value is missing."""
+    """Return the note on each text: why a value is missing."""
     totals = batch.totals
     notes = [batch.note] * len(batch.documents)
     for text in np.flatnonzero(totals.is_partial).tolist():

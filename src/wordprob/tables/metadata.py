@@ -29,7 +29,7 @@ METADATA: dict[str, str] = {
     "unit": "the unit of surprisals",
     "spellings": "with all spellings: all",
     "tolerance": "with all spellings: how wide intervals could stay, in bits",
-    "max_open": "with all spellings: how many beginnings could be looked into for a word",
+    "max_open": "with all spellings: how many prefixes could be expanded for a word",
     "input": "the table or file that was scored",
     "guessed": "what was told by the names of columns",
     "frequencies": "with predictors: where the frequencies come from",

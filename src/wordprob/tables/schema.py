@@ -137,15 +137,12 @@ EXTRAS: Mapping[str, str] = ColumnDescriptions(EXTRA_COLUMNS)
 """The further columns, and what each says."""
 
 register_column(_of_token("entropy", "entropy of the next token where the word begins", in_units=True))
-register_column(_of_token("rank", "rank of the word's first token there: 1 is the likeliest", whole=True))
-
-FORMER_NAMES: dict[str, str] = {"entropy": "token_entropy", "rank": "token_rank"}
-"""Names that the columns about the next token had before: still accepted in ``extras``, and in tables."""
+register_column(_of_token("rank", "rank of the word's first token there: 1 is the most probable", whole=True))
 
 register_column(
     Column(
         "prefixes_opened",
-        "beginnings of spellings looked into, with all spellings",
+        "prefixes of spellings expanded, with all spellings",
         lambda batch: np.full(len(batch), np.nan) if batch.prefixes_opened is None else batch.prefixes_opened,
         whole=True,
     )
@@ -202,12 +199,11 @@ def estimate_columns(names: Iterable[str]) -> list[str]:
 
 
 def columns_of(extra: str) -> list[Column]:
-    """Return the columns that the name of an extra stands for: mostly one.
+    """Return the columns of an extra: usually one.
 
-    >>> [column.name for column in columns_of("word_rank")], [column.name for column in columns_of("rank")]
+    >>> [column.name for column in columns_of("word_rank")], [column.name for column in columns_of("token_rank")]
     (['word_rank_low', 'word_rank_high'], ['token_rank'])
     """
-    extra = FORMER_NAMES.get(extra, extra)
     if extra in EXTRA_COLUMNS:
         return [EXTRA_COLUMNS[extra]]
     columns = WordLevel.of([extra]).columns()
@@ -231,7 +227,7 @@ def summed_columns(names: Iterable[str]) -> list[str]:
 def check_extras(names: Collection[str]) -> None:
     """Raise :class:`OptionError` unless all names are those of further columns."""
     for name in names:
-        if name not in EXTRA_COLUMNS and name not in FORMER_NAMES and not is_word_level(name):
+        if name not in EXTRA_COLUMNS and not is_word_level(name):
             allowed = [*EXTRA_COLUMNS, *WORD_LEVEL]
             raise OptionError(f"no further column is called '{name}'. {did_you_mean(name, allowed)}")
         for order in WordLevel.of([name]).orders.values():

@@ -1,6 +1,6 @@
 """Further columns about the words that could have come: entropy at the level of words, and the rank of the word.
 
-One name stands for several columns. ``word_entropy`` is Shannon's entropy, ``word_entropy_2`` that of order 2, and so
+One name adds several columns. ``word_entropy`` is Shannon's entropy, ``word_entropy_2`` that of order 2, and so
 on for any order above 0.
 
 >>> list(WordLevel.of(["word_entropy_2", "surprisal"]).columns())
@@ -22,7 +22,7 @@ WORD_LEVEL: dict[str, str] = {
     ENTROPY: "entropy of the word that could come there, with its standard error and bounds",
     RANK: "rank of the word among all that could come there, as an interval",
 }
-"""The names, and what each stands for."""
+"""The names, and what each adds."""
 RANK_COLUMNS = {
     "word_rank_low": "rank of the word among those that could come there: at least this",
     "word_rank_high": "rank of the word: at most this",
@@ -57,7 +57,7 @@ class WordLevel:
 
     @classmethod
     def of(cls, extras: Collection[str]) -> Self:
-        """Return what of some further columns is at the level of words."""
+        """Return those of some further columns that are about words."""
         orders = {name: order for name in extras if (order := order_of(name)) is not None}
         return cls(orders, RANK in extras)
 
@@ -82,7 +82,7 @@ class WordLevel:
 
 
 def order_of(name: str) -> float | None:
-    """Return the order of the entropy that a name stands for; ``None`` if it stands for none."""
+    """Return the order of the entropy with this name; ``None`` if it is no such name."""
     match = _ENTROPY_NAME.fullmatch(name)
     if match is None:
         return None

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Protocol
 
-from wordprob.runs.progress import ShardCallback
-from wordprob.runs.scoring import RunWork, ShardOutcome
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution
+from wordprob.runs.shard_scoring import RunWork, ShardOutcome
 from wordprob.runs.shards import Shard
 
 MAX_ATTEMPTS = 2
@@ -20,7 +20,7 @@ MAX_ATTEMPTS = 2
 
 EXECUTORS = {
     "local": "wordprob.runs.executors.local:LocalExecutor",
-    "processes": "wordprob.runs.executors.processes:ProcessExecutor",
+    "processes": "wordprob.runs.executors.worker_processes:ProcessExecutor",
     "ray": "wordprob.runs.executors.ray:RayExecutor",
 }
 """An executor, and where its class is; the module is imported when the executor is used."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from wordprob.runs.executors import MAX_ATTEMPTS
-from wordprob.runs.progress import ShardCallback
-from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution
+from wordprob.runs.shard_scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.shards import Shard
 
 

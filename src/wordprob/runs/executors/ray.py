@@ -26,9 +26,9 @@ from wordprob.processes import SAFE_PATH
 from wordprob.runs.executors import MAX_ATTEMPTS
 from wordprob.runs.executors.heartbeat import Watchdog
 from wordprob.runs.executors.ray_heartbeat import send_beats, watch_workers
-from wordprob.runs.progress import ShardCallback
-from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution
+from wordprob.runs.shard_scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.shards import Shard
 
 MAX_FRUITLESS_ROUNDS = 3

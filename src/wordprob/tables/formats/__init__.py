@@ -1,6 +1,6 @@
 """Users' tables: CSV, TSV, JSON lines, Parquet, Excel and data frames, read without changing anything in them.
 
-A sheet knows its columns, can tell where a row is ("stimuli.csv, line 7"), and is written again in its own format with
+A sheet knows its columns, knows where a row is ("stimuli.csv, line 7"), and is written again in its own format with
 new columns behind the old ones. Text formats keep every record as it was written, so quoting, line ends, byte order
 mark, leading zeros and the word *NA* stay as they were.
 
@@ -62,7 +62,7 @@ def read(
     source
         A file, its bytes, or a data frame.
     format
-        ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``xlsx``; told from the file's extension if not given.
+        ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``xlsx``; by default, the one of the file's extension.
     sheet
         The sheet of a workbook, where it has several.
     decimal
@@ -70,7 +70,7 @@ def read(
     name
         What to call the table in messages; the file's name by default.
     encoding
-        The encoding of a text file, for example ``cp1252``; told from its bytes by default.
+        The encoding of a text file, for example ``cp1252``; detected in its bytes by default.
     """
     if not isinstance(source, str | Path | bytes):
         return Frame(source)
@@ -94,7 +94,7 @@ def read(
         return reader(content, name)
     except WordprobError:
         raise
-    except Exception as error:  # parsers raise whatever comes to them for a file that is damaged
+    except Exception as error:  # parsers raise all kinds of exceptions for a damaged file
         raise InputError(f"{name} cannot be read as {format}: {first_line(error)}. Is the file damaged?") from error
 
 

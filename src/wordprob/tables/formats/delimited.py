@@ -22,7 +22,7 @@ SEPARATORS = {"csv": ",", "tsv": "\t"}
 """What stands between the cells of files that we write, and of corpora that are read as a stream."""
 
 DELIMITERS = {"csv": (",", ";", "\t"), "tsv": ("\t", ";", ",")}
-"""What may stand between the cells of a user's table, the likeliest first; European Excel writes semicolons."""
+"""What may separate the cells of a user's table, the most likely first; European Excel writes semicolons."""
 
 DELIMITER_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
 NEWLINE = re.compile(r"\r\n|\n|\r")
@@ -40,7 +40,7 @@ DECIMAL_SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Dialect:
+class DelimitedDialect:
     """How a file is written."""
 
     delimiter: str
@@ -80,7 +80,7 @@ class Delimited(Sheet):
     """A CSV or TSV file."""
 
     def __init__(
-        self, name: str, format: str, dialect: Dialect, header: DelimitedRow, rows: Sequence[DelimitedRow]
+        self, name: str, format: str, dialect: DelimitedDialect, header: DelimitedRow, rows: Sequence[DelimitedRow]
     ) -> None:
         self.name = name
         self.format = format
@@ -153,7 +153,7 @@ class Delimited(Sheet):
 def read_delimited(
     data: bytes, name: str, format: str, decimal: str | None = None, encoding: str | None = None
 ) -> Delimited:
-    """Read a CSV or TSV file; delimiter, quoting, line ends and decimal mark are told from its content."""
+    """Read a CSV or TSV file; delimiter, quoting, line ends and decimal mark are detected in its content."""
     text, found_encoding = decode(data, name, encoding)
     preamble = ""
     excel_hint = EXCEL_HINT.match(text)
@@ -173,12 +173,12 @@ def read_delimited(
     check_rows(len(rows), name)
     if decimal is None:
         decimal = _decimal_mark(rows) if delimiter == ";" else "."
-    dialect = Dialect(delimiter, quoted, found_encoding, header.newline or "\n", decimal, preamble)
+    dialect = DelimitedDialect(delimiter, quoted, found_encoding, header.newline or "\n", decimal, preamble)
     return Delimited(name, format, dialect, header, rows)
 
 
 def find_delimiter(text: str, format: str) -> str:
-    """Return the likeliest delimiter that the header has; of several, the first that makes all rows equally long."""
+    """Return the most likely delimiter that the header has; of several, the first that makes all rows equally long."""
     header = re.sub(r'"[^"]*"', "", text.split("\n", 1)[0])
     candidates = [delimiter for delimiter in DELIMITERS[format] if delimiter in header]
     if not candidates:
@@ -229,7 +229,7 @@ def has_bare_quotes(read_lines: Callable[[], Iterable[str]]) -> bool:
             return False
         has_unmatched = has_unmatched or any(_is_unmatched(cell) for cell in cells)
     if has_unmatched and width == 1:
-        # With one column, lines of equal length are no sign that no cell goes on in the next line.
+        # With one column, lines of equal length do not show that no cell continues in the next line.
         return not _is_quoted_throughout(read_lines())
     return has_unmatched
 

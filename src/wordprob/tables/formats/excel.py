@@ -168,7 +168,7 @@ def read_excel(data: bytes, name: str, sheet: str | None = None) -> Excel:
         return _read(data, name, sheet)
     except WordprobError:
         raise
-    except Exception as error:  # a damaged file: openpyxl raises whatever its parsers do
+    except Exception as error:  # a damaged file: openpyxl passes on the exceptions of its parsers
         raise InputError(
             f"{name} cannot be read as an Excel workbook (.xlsx): {first_line(error)}. Is the file damaged? An old "
             ".xls file: open it and save it as .xlsx."
@@ -179,7 +179,7 @@ def _read(data: bytes, name: str, sheet: str | None) -> Excel:
     values = _load(data, data_only=True)
     title = _choose_sheet(values, name, sheet)
     formulas = _load(data, data_only=False)
-    formulas._date_formats = set()  # so that numbers which are no dates, though shown as dates, can be read
+    formulas._date_formats = set()  # so that numbers that are formatted as dates, but are not valid ones, can be read
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Cell .* is marked as a date")
         rows = _rows(values[title], formulas[title], name)

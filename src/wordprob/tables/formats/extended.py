@@ -92,7 +92,7 @@ def render_frame(frame: pd.DataFrame, format: str, metadata: Mapping[bytes, byte
 
 @contextlib.contextmanager
 def readable_failures(format: str) -> Iterator[None]:
-    """Turn whatever a writer raises into an :class:`OutputError` of one line."""
+    """Turn any exception of a writer into an :class:`OutputError` of one line."""
     try:
         yield
     except WordprobError:

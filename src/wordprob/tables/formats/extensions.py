@@ -36,7 +36,7 @@ FOREIGN_EXTENSIONS = {
 def format_of(path: str | Path) -> str | None:
     """Return the format of a table by its file's extension; ``None`` for any other extension, which is text.
 
-    The extension of a compression, as in ``stimuli.csv.gz``, is looked through.
+    The extension of a compression is ignored: ``stimuli.csv.gz`` is CSV.
     """
     extension = inner_extension(path)
     if extension in FOREIGN_EXTENSIONS:

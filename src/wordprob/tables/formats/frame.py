@@ -18,7 +18,7 @@ WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 
 
 class Frame(Sheet):
-    """A data frame, given from Python; its index stays where the rows do."""
+    """A data frame, given from Python; it keeps its index if its rows stay the same."""
 
     format = "frame"
 

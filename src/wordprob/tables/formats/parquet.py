@@ -32,7 +32,7 @@ class Parquet(Sheet):
         """Return a column's values."""
         try:
             values: list[Any] = self._table.column(column).to_pylist()
-        except Exception as error:  # a date that Python does not have, a time zone that nobody knows
+        except Exception as error:  # a date that Python cannot represent, or an unknown time zone
             raise _unreadable(f"{self.name}, column '{column}'", error) from error
         return values
 
@@ -40,7 +40,7 @@ class Parquet(Sheet):
         """Return the table as a data frame; an index that pandas stored becomes a column again."""
         try:
             frame = self._to_pandas()
-        except Exception as error:  # a date that pandas does not have
+        except Exception as error:  # a date that pandas cannot represent
             raise _unreadable(self.name, error) from error
         return frame if len(frame.columns) == len(self.columns) else frame.reset_index()
 
@@ -75,7 +75,7 @@ class Parquet(Sheet):
 
 
 def arrow_table(frame: pd.DataFrame) -> Any:
-    """Return a data frame as an Arrow table, without its index; raise if values do not go together."""
+    """Return a data frame as an Arrow table, without its index; raise if the types in a column differ."""
     import pyarrow as pa
 
     try:

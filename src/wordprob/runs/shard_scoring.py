@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, UnsupportedError, WordprobError
 from wordprob.models.threads import limited_threads
-from wordprob.runs.progress import ShardCallback
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution, RunSettings
 from wordprob.runs.shards import Shard, ShardReader
 from wordprob.sources import Record, Source
@@ -25,8 +25,8 @@ from wordprob.sources import Record, Source
 if TYPE_CHECKING:
     import pandas as pd
 
+    from wordprob.scoring.results import WordTable
     from wordprob.scoring.scorer import Scorer
-    from wordprob.tables.result import WordTable
 
 STRING_COLUMNS = frozenset({"text_id", "word", "note"})
 """Columns that hold text in every shard; the others hold numbers."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
 from wordprob.scoring.model_choice import Model, check_models, check_models_can_score
+from wordprob.scoring.results import WordTable
 from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import Words
-from wordprob.tables.result import WordTable
 
 StudyProgress = Callable[[str, int, int], None]
 """Called with what is being scored or fetched, how much of it is done, and how much there is (0 if unknown)."""

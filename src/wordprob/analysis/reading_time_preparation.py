@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from wordprob.analysis.frequencies import Unigrams, surprisals
-from wordprob.analysis.reading_times import ESTIMATES
+from wordprob.analysis.input_tables import ESTIMATES, WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.analysis.study_table import own_name
-from wordprob.analysis.tables import WORD_KEYS, Mask, check_times, numbers, require
 from wordprob.core.arrays import Floats, Ints
 from wordprob.errors import AlignmentError, InputError, OptionError, listing
 
@@ -30,7 +29,7 @@ class StudyColumns:
     text
         Which text it is in; without it, the table is one text.
     position
-        Which word of the text it is; without it, the order of the rows tells.
+        Which word of the text it is; without it, the order of the rows decides.
     participant
         Who read it; without it, the times are means already.
     """
@@ -185,9 +184,9 @@ def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def times_to_keep(times: Floats, cleaning: Cleaning) -> Mask:
-    """Mark the times that count towards a mean: known, not skipped if that means missing, and no outliers.
+    """Mark the times that count towards a mean: known, not skipped if that means missing, and not outliers.
 
-    z-scores are of the logarithm over all positive times of all participants; a time of 0 is no outlier.
+    z-scores are of the logarithm over all positive times of all participants; a time of 0 is not an outlier.
     """
     counted = times > 0 if cleaning.skipped == "missing" else times >= 0
     known: Mask = np.isfinite(times) & counted

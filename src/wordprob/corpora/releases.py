@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wordprob.cache import sha256
-from wordprob.corpora import brown, dundee, files, meco, natural_stories, pimentel_meister, provo
+from wordprob.corpora import brown, corpus_files, dundee, meco, natural_stories, pimentel_meister, provo
 from wordprob.corpora.types import Corpus, CorpusFile, DownloadProgress, ReadingTimes
 from wordprob.errors import OptionError, did_you_mean
 
@@ -51,10 +51,14 @@ def load(name: str, data_dir: str | Path | None = None, progress: DownloadProgre
         Called while fetching.
     """
     [corpus] = find(name)
-    paths = files.fetch_all(corpus, progress) if data_dir is None else files.local_files(corpus, Path(data_dir))
+    paths = (
+        corpus_files.fetch_all(corpus, progress)
+        if data_dir is None
+        else corpus_files.local_files(corpus, Path(data_dir))
+    )
     loaded = corpus.loader(corpus, paths)
     checksums = {name: sha256(path) for name, path in paths.items()}
-    notes = [*loaded.notes, *files.notes_on_changed_files(corpus, checksums)]
+    notes = [*loaded.notes, *corpus_files.notes_on_changed_files(corpus, checksums)]
     if corpus.note:
         notes.append(corpus.note)
     return replace(loaded, files=checksums, notes=tuple(notes))
@@ -204,7 +208,7 @@ def _meco_means(code: str, title: str, language: str) -> Corpus:
         language=language,
         folder="meco",
         by_hand=f"Get {code}.csv from {MECO_URL}merged_data_no_zero/ and put it into a folder",
-        note="MECO: naive surprisals only; predictors that stood beside the wrong word were moved back",
+        note="MECO: naive surprisals only; predictors in the row of a wrong word were moved back",
     )
 
 

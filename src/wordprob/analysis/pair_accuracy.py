@@ -25,7 +25,7 @@ ACCURACY: dict[str, str] = {
 """The columns of a table of accuracies, and what each says."""
 
 ALL = "(all)"
-"""What stands in the column that the pairs are divided by for all of them together."""
+"""The value, in the column that divides the pairs, for all pairs together."""
 
 Z_95 = 1.959963984540054
 """The normal quantile of a 95 % interval."""

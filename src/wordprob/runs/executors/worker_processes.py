@@ -12,9 +12,9 @@ from wordprob.errors import ModelError, OptionError
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.runs.executors import MAX_ATTEMPTS
 from wordprob.runs.executors.heartbeat import START_SECONDS, SignOfWork, WorkMeter, interval_seconds, send_signs
-from wordprob.runs.progress import ShardCallback
-from wordprob.runs.scoring import RunWork, ShardOutcome, ShardScorer
+from wordprob.runs.run_progress import ShardCallback
 from wordprob.runs.settings import Execution
+from wordprob.runs.shard_scoring import RunWork, ShardOutcome, ShardScorer
 from wordprob.runs.shards import Shard
 
 
@@ -144,7 +144,7 @@ class _ShardWorker:
         """How long it has given no sign of work."""
         self._has_started = False
         self._timeout_seconds = work.execution.worker_timeout
-        self.process = WorkerProcess("wordprob.runs.executors.processes:serve", environment)
+        self.process = WorkerProcess("wordprob.runs.executors.worker_processes:serve", environment)
         self.process.channel.limit_waiting(max(self._timeout_seconds, START_SECONDS))
         self._send(work)
 

@@ -67,7 +67,7 @@ def fetch(corpus: Corpus, file: CorpusFile, progress: DownloadProgress | None = 
     if not file.sha256:
         source = corpus.by_hand or f"Get {file.url} and put it into a folder as {file.path}"
         raise DownloadError(
-            f"{corpus.name} is not fetched by itself ({corpus.licence}). {source}; then specify that folder as "
+            f"{corpus.name} is not fetched automatically ({corpus.licence}). {source}; then specify that folder as "
             "`data_dir`."
         )
     path = cache_directory() / "corpora" / corpus.folder / file.path

@@ -25,14 +25,17 @@ Mask = NDArray[np.bool_]
 WORD_KEYS = ["text_id", "word_id"]
 """The columns that identify a word."""
 
+ESTIMATES = {"corrected": "surprisal", "naive": "surprisal_naive", "all": "surprisal_all"}
+"""The estimates that studies compare, and the column of each in a scored table."""
+
 MISSING = frozenset({"", "NA", "NaN", "nan", "None", "NULL"})
-"""What stands for a missing number; in a column of words all of these are words."""
+"""Cells that mean a missing number; in a column of words, all of these are words."""
 
 DECIMAL_COMMA_NUMBER = re.compile(r"-?\d+(?:,\d+)?(?:[eE][-+]?\d+)?")
 
 
 def read_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
-    """Read a TSV, CSV, Parquet, JSON-lines or Excel file; cells of text files stay text until asked to be numbers.
+    """Read a TSV, CSV, Parquet, JSON-lines or Excel file; cells of text files stay text; :func:`numbers` converts.
 
     Nothing is guessed here: a word such as ``NA`` or ``null`` must stay a word, and a cell that is not a number must be
     reported with its row.
@@ -54,8 +57,8 @@ def _with_decimal_points(column: pd.Series) -> pd.Series:
 def read_scored(path: str | Path, sheet: str | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read a scored table and its metadata.
 
-    Columns that were given a prefix are also there by their usual names. Several models come in the long shape, with a
-    column ``model``, also from a table where they are side by side.
+    Columns with a prefix are added under their usual names. Several models are returned in the long shape, with a
+    column ``model``, even if the table has them side by side.
     """
     frame = read_table(path, sheet)
     metadata = read_metadata(path)
@@ -66,7 +69,7 @@ def read_scored(path: str | Path, sheet: str | None = None) -> tuple[pd.DataFram
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Return the metadata that wordprob wrote next to a table or into it; empty for a table of other origin."""
+    """Return the metadata next to a table or inside it; empty for a table that wordprob did not write."""
     path = Path(path)
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
@@ -87,7 +90,7 @@ def pair(given: str) -> tuple[str, str]:
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
-    """Raise unless ``frame`` has all ``columns``; the message names the missing ones and those that there are."""
+    """Raise unless ``frame`` has all ``columns``; the message names the missing ones and those that exist."""
     message = missing_columns(where, columns, frame.columns)
     if message:
         raise InputError(message)

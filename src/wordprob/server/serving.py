@@ -14,7 +14,7 @@ from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.server.app import create_app
 from wordprob.server.connections import KEEP_ALIVE_SECONDS, TimedConnection
 from wordprob.server.job_queue import ScoringQueue
-from wordprob.server.settings import ServerSettings, host_names, public_names
+from wordprob.server.server_settings import ServerSettings, host_names, public_names
 
 __all__ = ["ServerSettings", "create_app", "serve"]
 

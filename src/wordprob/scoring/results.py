@@ -22,7 +22,7 @@ from wordprob.tables.formats.parquet import arrow_table
 from wordprob.tables.frames import build_frames, pick_texts, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
-from wordprob.tables.schema import EXTRA_COLUMNS, FORMER_NAMES, TEXT_COLUMNS, WORD_COLUMNS, unit_size
+from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
 from wordprob.tables.word_level_columns import is_word_level_column
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class WordTable:
     def build(
         cls, batches: Iterable[BatchScores], metadata: Mapping[str, Any], unit: str, extras: Collection[str] = ()
     ) -> WordTable:
-        """Make a table of scored texts, batch by batch as they come.
+        """Make a table from a stream of scored batches.
 
         Parameters
         ----------
@@ -160,7 +160,9 @@ class WordTable:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the words in colour, or the first of many, and their numbers."""
-        return str(_later("wordprob.render.notebook", "table_html")(self))
+        from wordprob.render.notebook import table_html
+
+        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each word, or the user's rows with the new columns.
@@ -207,11 +209,25 @@ class WordTable:
         """
         chosen = [texts] if isinstance(texts, str | int) else texts
         try:
-            draw = _later("wordprob.analysis.text_plots", "plot_table")
+            import matplotlib.pyplot  # noqa: F401  so that a notebook knows how to show the figure
+
+            from wordprob.analysis.plot_columns import PlotColumns, columns_of
+            from wordprob.analysis.text_plots import plot_text
         except ImportError as error:
             raise UnsupportedError(f"plot() needs {error.name}: pip install 'wordprob[study]'") from error
-        figure: Figure = draw(self, texts=[str(text) for text in chosen], naive=naive, value=value)
-        return figure
+        frame = self.to_pandas()
+        columns = columns_of(frame, self.metadata, value=value)
+        if columns.word not in frame.columns:  # a text on each row: its words are drawn
+            frame = self.words()
+            columns = PlotColumns(value=value)
+        return plot_text(
+            frame,
+            columns,
+            [str(text) for text in chosen],
+            naive,
+            unit=str(self.metadata.get("unit", "")),
+            model="" if "model" in frame.columns else str(self.metadata.get("model", "")),
+        )
 
     def report(self, path: str | Path | None = None, *, force: bool = False, **options: Any) -> Report:
         """Return the report of :func:`wordprob.render.report`: an HTML page, as a string that a notebook shows.
@@ -225,9 +241,10 @@ class WordTable:
         **options
             ``title``, ``group_by``, ``outline`` and others, as for :func:`wordprob.render.report`.
         """
+        from wordprob.render.notebook import inline_report
+
         shown = self if self._has_a_row_for_each_word else WordTable(self._words, self._texts, self._metadata_of_words)
-        report: Report = _later("wordprob.render.notebook", "inline_report")(shown, path, force, options)
-        return report
+        return inline_report(shown, path, force, options)
 
     @property
     def _has_a_row_for_each_word(self) -> bool:
@@ -245,7 +262,7 @@ class WordTable:
         return {name: value for name, value in self.metadata.items() if name not in layout}
 
     def words(self) -> pd.DataFrame:
-        """Return a row for each word that was scored, whatever the rows of the user's table are."""
+        """Return a row for each word that was scored, even if the rows of the user's table are texts or regions."""
         return self._words.copy()
 
     def texts(self) -> pd.DataFrame:
@@ -278,7 +295,7 @@ class WordTable:
         format
             ``tsv``, ``csv``, ``parquet``, ``jsonl`` or ``xlsx``.
         escape_formulas
-            In CSV and TSV, put an apostrophe before cells that begin with ``=``, ``+``, ``-`` or ``@`` and are no
+            In CSV and TSV, put an apostrophe before cells that begin with ``=``, ``+``, ``-`` or ``@`` and are not
             numbers, so that a spreadsheet program does not take them for formulas.
         """
         entry = parquet_entry(self.metadata)
@@ -352,11 +369,6 @@ ScoredTable = WordTable
 """The same class; the name for a user's table with new columns."""
 
 
-def _later(module: str, name: str) -> Any:
-    """Return a function of a room above this one; it is imported when it is needed."""
-    return getattr(import_module(module), name)
-
-
 def _read_words(path: Path, format: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of a table that wordprob wrote, and the metadata that is stored inside the file."""
     import pandas as pd
@@ -379,4 +391,4 @@ def _numeric_columns() -> list[str]:
     """Return the columns of numbers, which may be missing."""
     columns = [*WORD_COLUMNS, *EXTRA_COLUMNS.values()]
     measured = [column.name for column in columns if column.in_units or column.statistics]
-    return ["n_tokens", "context_tokens", *measured, *FORMER_NAMES, *predictor_names(["surprisal", "surprisal_naive"])]
+    return ["n_tokens", "context_tokens", *measured, *predictor_names(["surprisal", "surprisal_naive"])]
