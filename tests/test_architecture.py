@@ -27,13 +27,13 @@ OPEN_CYCLES = {
     "scoring.word_entropy",
     "scoring.word_spellings",
 }
-OPEN_CLASS_NAMES = {"Head", "Question", "Spelling"}
+OPEN_CLASS_NAMES = {"Head"}
 OPEN_MODULE_NAMES = {"batching", "word_entropy"}
 OPEN_UPWARD_STRINGS = {
     ("options", "core.context_limit"),
     ("options", "core.equation"),
     ("options", "core.words"),
-    ("options", "covers.spelling_search"),
+    ("options", "covers.search"),
     ("options", "models.huggingface.load_arguments"),
     ("options", "models.registry"),
     ("options", "tables.schema"),

@@ -66,7 +66,7 @@ GLUED_ON = "zqxjZQXJ7~|^#"
 """Characters of which one seldom shares a token with what comes before it."""
 
 
-class Spelling(NamedTuple):
+class OwnSpelling(NamedTuple):
     """One way the tokenizer writes what stands before the end of a word.
 
     Attributes
@@ -157,7 +157,7 @@ class Place(NamedTuple):
     over_end: tuple[int, ...]
 
 
-def find_divergences(spellings: Iterable[Spelling], observed: Sequence[int]) -> Iterator[Divergence]:
+def find_divergences(spellings: Iterable[OwnSpelling], observed: Sequence[int]) -> Iterator[Divergence]:
     """Yield where spellings leave the observed tokens; those that differ in their last token only are kept together."""
     last_ids: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for spelling in spellings:
@@ -183,7 +183,7 @@ def _adds_space(encode: EncodeAll, vocabulary: Vocabulary) -> bool:
     return b"".join(vocabulary.token_bytes[i] for i in ids).endswith(b"a ")
 
 
-def _answers_cache() -> SizedCache[Question, dict[tuple[int, ...], Spelling]]:
+def _answers_cache() -> SizedCache[Question, dict[tuple[int, ...], OwnSpelling]]:
     return SizedCache(MAX_CACHED_SPELLINGS, len)
 
 
@@ -411,7 +411,7 @@ class SpellingFinder:
         spellings = self._answers[place.question]
         missing: tuple[int, ...] = ()
         if place.over_end:
-            on_path = Spelling((*place.observed, *place.over_end), None)
+            on_path = OwnSpelling((*place.observed, *place.over_end), None)
             if spellings.get(on_path.ids) != on_path:
                 missing = on_path.ids
                 spellings = {**spellings, on_path.ids: on_path}
@@ -509,7 +509,7 @@ class SpellingFinder:
         answers = iter(self._encode(texts) if texts else ())
         for question, rests in continuations.items():
             place = new[question]
-            spellings: dict[tuple[int, ...], Spelling] = {}
+            spellings: dict[tuple[int, ...], OwnSpelling] = {}
             for rest in rests:
                 tokens = next(answers)
                 if question.exact and not tokens.exact:
@@ -607,7 +607,7 @@ class SpellingFinder:
             examples.setdefault(self._definition.label(character), character)
         return [whole + character for character in examples.values()]
 
-    def _spelling(self, place: Place, rest: str, tokens: Tokens) -> Spelling | None:
+    def _spelling(self, place: Place, rest: str, tokens: Tokens) -> OwnSpelling | None:
         """Read off how the tokenizer wrote what is asked about before ``rest``; ``None`` if that does not count."""
         question = place.question
         data = (question.left + question.ending + rest).encode("utf-8", "surrogatepass")
@@ -621,12 +621,12 @@ class SpellingFinder:
             return None
         reaches = int(tokens.ends[stop - 1])
         if reaches <= finish:
-            return Spelling(ids, self.boundary(place.left, place.word, ids[-1]))
+            return OwnSpelling(ids, self.boundary(place.left, place.word, ids[-1]))
         held = data[finish:reaches] or b" "  # an end-of-word mark stands for a space that nobody typed
         if not self._definition.ends_by_rule:
-            return Spelling(ids, None)
+            return OwnSpelling(ids, None)
         if is_cut_off(held):
-            return Spelling(ids, self.boundary(place.left, place.word, ids[-1]), held)
+            return OwnSpelling(ids, self.boundary(place.left, place.word, ids[-1]), held)
         if self._definition.ends(place.left, place.word, held.decode("utf-8", "ignore")):
-            return Spelling(ids, None)
+            return OwnSpelling(ids, None)
         return None
