@@ -21,7 +21,7 @@ REQUESTS_AT_ONCE = 8192
 """Requests in a call, at most."""
 
 
-class Contexts(Protocol):
+class PrefixContexts(Protocol):
     """What the model sees up to the end of prefixes."""
 
     def fits(self, prefixes: Prefixes) -> Bools:
@@ -42,7 +42,7 @@ class Contexts(Protocol):
 
 def run_search(
     search: Search,
-    contexts: Contexts,
+    contexts: PrefixContexts,
     model: LanguageModel,
     atoms: Atoms,
     states: PrefixStates | None,
@@ -58,7 +58,7 @@ def run_search(
 def open_prefixes(
     search: Search,
     prefixes: Prefixes,
-    contexts: Contexts,
+    contexts: PrefixContexts,
     model: LanguageModel,
     atoms: Atoms,
     states: PrefixStates | None,
@@ -77,7 +77,7 @@ def open_prefixes(
     return answers
 
 
-def _requests(contexts: Contexts, prefixes: Prefixes) -> RequestArrays:
+def _requests(contexts: PrefixContexts, prefixes: Prefixes) -> RequestArrays:
     """Return what the model is asked: the masses of transitions, or those of all atoms, after each prefix."""
     sequences = contexts.sequences(prefixes)
     last_rows = sequences.lengths - 1
