@@ -62,7 +62,7 @@ class KeptSequences:
             self._drop_excess()
 
     def reserve(self, n_tokens: int, token_bytes: int) -> None:
-        """Make room for so many more tokens, each of so many bytes, as far as they can be kept."""
+        """Make room for N more tokens, each of this many bytes, as far as they can be kept."""
         self.states.reserve(min(n_tokens, self.max_bytes // token_bytes))
 
     def find(self, ids: Ints) -> Ints | None:

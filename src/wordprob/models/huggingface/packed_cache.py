@@ -192,8 +192,10 @@ class PackedCache:
     ) -> Iterator[tuple[Ints, torch.Tensor]]:
         """Run pieces; ``starts`` are the first slots of contexts, and are filled in for those that are run."""
         lengths = pieces.lengths.tolist()
-        if self.token_bytes:
-            kept.reserve(int(pieces.lengths[pieces.is_kept].sum()), self.token_bytes)
+        n_kept = int(pieces.lengths[pieces.is_kept].sum())
+        if self.token_bytes and n_kept:
+            # Powers of two, so that memory that one chunk has freed fits what the next one needs.
+            kept.reserve(1 << (n_kept - 1).bit_length(), self.token_bytes)
         taken: list[Ints] = []
 
         def plan(indices: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -253,10 +255,10 @@ class PackedCache:
             self._prefixes(pieces, starts, len(slots), kept),
         )
         self.token_bytes = kept.states.token_bytes
-        is_wanted = np.repeat(pieces.is_wanted, lengths) & (
-            positions >= np.repeat(requests.firsts[pieces.members], lengths)
-        )
-        return pieces.members[pieces.is_wanted], hidden[to_device(np.flatnonzero(is_wanted))]
+        firsts = np.where(pieces.is_wanted, requests.firsts[pieces.members], pieces.ends)
+        is_wanted = positions >= np.repeat(firsts, lengths)
+        wanted = hidden if is_wanted.all() else hidden[to_device(np.flatnonzero(is_wanted))]
+        return pieces.members[pieces.is_wanted], wanted
 
     def _prefixes(self, pieces: Pieces, starts: Ints, first: int, kept: KeptSequences) -> KeptPrefixes | None:
         """Return what the rests among the pieces continue, which begin with this token of the row."""
