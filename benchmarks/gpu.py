@@ -3,13 +3,13 @@
     python benchmarks/gpu.py TOKENIZER TEXTS [results.csv] [--shapes pythia-160m …] [--readers 0 4] [--workers 1 4]
                              [--repeat 4 40]
 
-Random weights in the published shapes of Pythia, bfloat16; TOKENIZER is the directory of Pythia's tokenizer, TEXTS has
-one text on each line. The limit is transformers' eager trunk and the head's bare matrix product over batches of similar
-length, taken from all of the texts, with every id on the device already and no mask: no reading, no table. With
---workers, `wordprob run` is timed too, with that many processes that share the GPU, from the first shard to the last.
-The texts are repeated as often as --repeat says, once for each number; with more than one number,
-further_us_per_token is what another token takes when the start of processes no longer counts. With --compile, the model
-is compiled; the limit is not.
+Random weights in the published shapes of Pythia, or of Llama 3 (llama-8b), bfloat16; TOKENIZER is the directory of
+Pythia's tokenizer, TEXTS has one text on each line. The limit is transformers' eager trunk and the head's bare matrix
+product over batches of similar length, taken from all of the texts, with every id on the device already and no mask: no
+reading, no table. With --workers, `wordprob run` is timed too, with that many processes that share the GPU, from the
+first shard to the last. The texts are repeated as often as --repeat says, once for each number; with more than one
+number, further_us_per_token is what another token takes when the start of processes no longer counts. With --compile,
+the model is compiled; the limit is not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def model_of(shape, tokenizer, compile=False):
     """Return a model of random weights, small enough that its softmax is not all in one place."""
     torch.manual_seed(0)
     with torch.device("cuda"):
-        model = transformers.GPTNeoXForCausalLM(config_of(shape)).to(torch.bfloat16).eval()
+        model = transformers.AutoModelForCausalLM.from_config(config_of(shape), dtype=torch.bfloat16).eval()
     return HFModel(model, tokenizer, {"model": shape}, compile=compile)
 
 

@@ -1,4 +1,4 @@
-"""The published shapes of Pythia, for models of random weights."""
+"""Published shapes of Pythia and of Llama 3, for models of random weights."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ SHAPES = {
     "pythia-6.9b": (4096, 32, 32, 16384),
 }
 VOCABULARY = 50304
+LLAMA = "llama-8b"
+"""Grouped queries and a vocabulary of 128,256 tokens."""
 
 
 def config_of(shape):
-    """Return the configuration of a Pythia model of this shape."""
+    """Return the configuration of a model of this shape."""
     import transformers
 
+    if shape == LLAMA:
+        return transformers.LlamaConfig(
+            vocab_size=128256,
+            hidden_size=4096,
+            num_hidden_layers=32,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            intermediate_size=14336,
+            max_position_embeddings=8192,
+        )
     size, layers, heads, feed = SHAPES[shape]
     return transformers.GPTNeoXConfig(
         vocab_size=VOCABULARY,

@@ -14,9 +14,11 @@ sys.path.insert(0, str(BENCHMARKS))
 import length  # noqa: E402
 import peers  # noqa: E402
 import record  # noqa: E402
+import tables  # noqa: E402
 from worker import RUNNERS, Run, Worker  # noqa: E402
 
 import wordprob  # noqa: E402
+from tiny_models import build  # noqa: E402
 from tolerances import float32_log_prob_tolerance  # noqa: E402
 
 TEXTS = ["She saw the mark", "It was high up"]
@@ -126,6 +128,44 @@ def test_committed_results_name_the_machine_and_versions(path):
         rows = list(csv.DictReader(file))
     assert rows
     assert all(row["torch"] and (row.get("machine") or row.get("device")) for row in rows)
+
+
+def test_the_tables_of_the_page_are_those_of_the_results():
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.with_tables(page) == page, "run python benchmarks/tables.py"
+    assert "|" not in tables.TABLE.sub("", page), "a table that is not made from results"
+    assert set(tables.TABLE.findall(page)) == set(tables.COLUMNS)
+
+
+def test_a_table_is_made_from_a_file_of_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    assert tables.table("cpu") == f"{tables.NOT_MEASURED}\n"
+    record.save(
+        [
+            {"texts": "a.txt", "model": "m", "tokens": 3329, "ours_s": 7.009, "limit_s": 6.71}
+            | {"ratio_to_limit": 1.045, "tokens_per_s": 475}
+        ],
+        tmp_path / "cpu.csv",
+    )
+    heading, rule, row = tables.table("cpu").splitlines()
+    assert rule == "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    assert row == "| a.txt | m | 3,329 | 7.0 | 6.7 | 1.04 | 475 |"
+    page = "before\n\n<!-- table: cpu.csv -->\n| old |\n| --- |\n\nafter\n"
+    assert tables.with_tables(page) == f"before\n\n<!-- table: cpu.csv -->\n{heading}\n{rule}\n{row}\n\nafter\n"
+
+
+def test_tokens_and_operations_are_counted(tokenizer_of):
+    pytest.importorskip("torch")
+    import text_to_table
+
+    model = build("llama2", tokenizer_of)
+    counter = text_to_table.TokenCounter(model.network)
+    wordprob.Scorer(model).score(["She saw the mark"])
+    assert counter.tokens >= 1 + len(model.tokenizer.encode(["She saw the mark"])[0].ids)
+    assert counter.passes >= 1
+    # Two layers of width 32 with four projections and three of 64, and the head; then keys and values of 10 tokens.
+    each = 2 * (2 * (4 * 32 * 32 + 3 * 32 * 64) + 32 * model.vocab_size)
+    assert text_to_table.flops_of(model, [10]) == 10 * each + 2 * 2 * 32 * 100
 
 
 def test_the_limit_runs_on_public_names(load_shared):

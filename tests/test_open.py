@@ -16,6 +16,7 @@ from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
 from wordprob.models.huggingface import kept_sequences, prefix_cache, rest_rows, self_checks
+from wordprob.models.huggingface.packed_cache import PackedCache
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -23,17 +24,35 @@ NO_CACHE = {"openai-gpt"}
 """An older way to write attention, which keeps no states."""
 
 
+NOT_PACKED = {"gemma2", *NO_CACHE}
+"""And a cap on attention, which is left to transformers."""
+
+
 @pytest.fixture(scope="module", params=FAMILIES)
 def model(request, tokenizer_of):
     return build(request.param, tokenizer_of)
 
 
+@pytest.fixture(scope="module", params=[name for name in FAMILIES if name not in NOT_PACKED])
+def packed(request, tokenizer_of):
+    """Return a model that runs requests as on a GPU: one after another, without padding."""
+    model = build(request.param, tokenizer_of, packed=True)
+    assert isinstance(model.prefix_cache, PackedCache)
+    assert model.capabilities.keeps_states
+    return model
+
+
 few_families = pytest.mark.parametrize("model", FEW, indirect=True)
+few_packed = pytest.mark.parametrize("packed", FEW, indirect=True)
+
+
+def atoms_for(model):
+    return atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
 
 
 @pytest.fixture(scope="module")
 def atoms(model):
-    return atoms_of(model.tokenizer.vocabulary, words.Whitespace(), model.vocab_size)
+    return atoms_for(model)
 
 
 def request(text, context, rest, **wanted):
@@ -115,40 +134,14 @@ def test_a_second_call_does_not_run_contexts_again(model, atoms, monkeypatch):
     assert_same(found, model.score(later, atoms), model)
 
 
-def test_contexts_are_run_in_the_same_rows_on_a_gpu(model, atoms, monkeypatch):
-    """And kept: a second call goes on from them."""
-    monkeypatch.setattr(model.forward, "on_gpu", True)
-    monkeypatch.setattr(model.prefix_cache, "_keeps_rests", False)
-    first = [request(0, 6, [7]), request(100, 5, [8]), request(0, 3, [9, 10]), request(0, 6, [11, 12])]
-    later = [request(0, 6, [13]), request(0, 2, [14, 15])]
-    states = PrefixStates()
-    run, calls = model.forward.run_trunk, []
-
-    def watched(input_ids, **inputs):
-        calls.append(tuple(input_ids.shape))
-        return run(input_ids=input_ids, **inputs)
-
-    monkeypatch.setattr(model.forward, "run_trunk", watched)
-    found = [list(model.open(requests, atoms, states)) for requests in (first, later)]
-    fitting = all(model.prefix_cache.fits(each) for each in first)
-    if model.prefix_cache.usable and fitting:
-        assert calls == [(2, 6 + 1 + 2 + 2), (1, 3)]
-    monkeypatch.undo()
-    for answers, requests in zip(found, (first, later), strict=True):
-        assert_same(answers, model.score(requests, atoms), model)
-
-
-@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("kept", [False, True])
-def test_what_comes_next_in_all_requests_is_run_once(model, atoms, kept, on_gpu, monkeypatch):
+def test_what_comes_next_in_all_requests_is_run_once(model, atoms, kept, monkeypatch):
     """The last one wants no states of what they share, another context has requests of which one is shorter."""
     lists = {"id_lists": [np.array([7])], "gather": np.array([5, 6]), "gather_lists": np.array([0, 0])}
     requests = [request(0, 5, [30, 31, 40 + n], **lists) for n in range(3)]
     requests.append(Request(requests[0].ids, 7, context_tokens=5))
     requests += [request(100, 5, [30, 31]), request(100, 5, [30]), request(200, 4, [30, 31]), request(200, 3, [32])]
     requests += [request(300 + n, 30, [30, 31]) for n in range(2) for _ in range(2)]
-    monkeypatch.setattr(model.forward, "on_gpu", on_gpu)
-    monkeypatch.setattr(model.prefix_cache, "_keeps_rests", not on_gpu)
     monkeypatch.setattr(model.forward.budget, "tokens", 512 if kept else 256)
     cache = model.prefix_cache
     before = cache.rest_tokens_run
@@ -312,3 +305,108 @@ def test_the_exact_model_opens_what_it_scores():
         assert n == m
         assert np.array_equal(found.mass, expected.mass)
         assert np.array_equal(found.target, expected.target)
+
+
+# --- without padding, as on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(packed, monkeypatch):
+    """Return a list of how many tokens are run in each pass."""
+    run, lengths = packed.forward.run_trunk, []
+
+    def watched(input_ids, **inputs):
+        assert len(input_ids) == 1
+        lengths.append(input_ids.shape[1])
+        return run(input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(packed.forward, "run_trunk", watched)
+    return lengths
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_packed_requests_have_the_values_of_whole_ones(packed, kept):
+    requests, atoms = mixed_requests(), atoms_for(packed)
+    states = PrefixStates() if kept else None
+    for _ in range(2):
+        assert_same(packed.open(requests, atoms, states), packed.score(requests, atoms), packed)
+
+
+@few_packed
+def test_a_context_and_what_continues_it_are_one_pass(packed, rows):
+    first = [request(0, 6, [7]), request(100, 5, [8]), request(0, 3, [9, 10]), request(0, 6, [11])]
+    later = [request(0, 6, [13]), request(0, 2, [14, 15])]
+    states, atoms = PrefixStates(), atoms_for(packed)
+    found = [list(packed.open(requests, atoms, states)) for requests in (first, later)]
+    assert rows == [6 + 5 + 1 + 1 + 2 + 1, 1 + 2]
+    for answers, requests in zip(found, (first, later), strict=True):
+        assert_same(answers, packed.score(requests, atoms), packed)
+
+
+@few_packed
+def test_what_goes_beyond_kept_texts_is_run_alone(packed, rows):
+    texts = [Request(IDS[start : start + 7]) for start in (0, 100, 200)]
+    beyond = [request(start, 1 + n, [30 + n]) for start in (0, 100, 200) for n in range(5)]
+    states, atoms = PrefixStates(), atoms_for(packed)
+    assert_same(packed.open(texts, atoms, states), packed.score(texts, atoms), packed)
+    del rows[:]
+    found = list(packed.open(beyond, atoms, states))
+    assert rows == [len(beyond)]
+    assert_same(found, packed.score(beyond, atoms), packed)
+
+
+@few_packed
+def test_too_little_memory_makes_rows_shorter(packed, monkeypatch):
+    requests = [request(text, 4, [30 + n]) for n in range(4) for text in (0, 100, 200)]
+    requests += [Request(IDS[300:307])]
+    atoms = atoms_for(packed)
+    expected = list(packed.score(requests, atoms))
+    run, sizes = packed.forward.run_trunk, []
+
+    def limited(input_ids, **inputs):
+        sizes.append(input_ids.shape[1])
+        if input_ids.shape[1] > 10:
+            raise torch.OutOfMemoryError("out of memory")
+        return run(input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(packed.forward, "run_trunk", limited)
+    monkeypatch.setattr(packed.forward.budget, "tokens", packed.batch_tokens)
+    states = PrefixStates()
+    assert_same(packed.open(requests, atoms, states), expected, packed)
+    assert max(sizes) > 10
+    kept = packed.prefix_cache.kept_in(states)
+    assert kept.states.n_used == 3 * 4 + 7, "of what was tried in vain, nothing is left"
+
+
+@few_packed
+def test_kept_states_stay_within_their_memory(packed, monkeypatch):
+    """What no longer fits is dropped, and run again when it is asked for."""
+    monkeypatch.setattr(packed.prefix_cache, "max_kept_bytes", 20 * packed.prefix_cache.token_bytes)
+    states, atoms = PrefixStates(), atoms_for(packed)
+    for _ in range(2):
+        for start in range(0, 300, 10):
+            requests = [request(start, 3 + start % 4, [7]), request(start + 1, 4, [8])]
+            assert_same(packed.open(requests, atoms, states), packed.score(requests, atoms), packed)
+            kept = packed.prefix_cache.kept_in(states)
+            assert kept.states.n_used <= 20
+    assert len(kept.states.layer(0)[0]) <= 60, "slots are used again"
+
+
+@few_packed
+def test_threads_may_open_packed_requests_at_the_same_time(packed):
+    requests, atoms = mixed_requests(), atoms_for(packed)
+    expected = list(packed.score(requests, atoms))
+    states = PrefixStates()
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda kept: list(packed.open(requests, atoms, kept)), [states, None, states]))
+    for found in results:
+        assert_same(found, expected, packed)
+
+
+@few_packed
+def test_a_network_on_which_packing_fails_is_padded(packed, monkeypatch):
+    forget = "wordprob.models.huggingface.varlen_attention._attend_to_prefixes"
+    monkeypatch.setattr(forget, lambda queries, *_: (queries, queries.new_zeros(queries.shape[:2])))
+    chosen = self_checks.choose_prefix_cache(packed.forward, packed.head)
+    assert not isinstance(chosen, PackedCache)
+    assert chosen.usable

@@ -206,7 +206,7 @@ def test_a_network_that_it_is_wrong_for_takes_transformers_cache(model, atoms, w
     for name in ("usable", "saves_copies", "shares_beginnings"):
         monkeypatch.setattr(cache, name, getattr(cache, name))
     monkeypatch.setattr(SlotLayer, "_write_and_read", forgets)
-    self_checks.choose_prefix_cache(cache, model.forward, model.head)
+    self_checks.choose_copies(cache, model.forward, model.head)
     assert cache.usable
     assert not cache.saves_copies
     expected = [masses(model.score(requests, atoms)) for requests in rounds()]

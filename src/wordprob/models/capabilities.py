@@ -40,6 +40,11 @@ class Capabilities:
         Whether a source is set already, for all texts.
     keeps_states
         Whether keeping the states of texts costs next to nothing, so that what goes beyond them starts from there.
+    shares_beginnings
+        Whether texts that begin alike are run as one while their states are kept.
+    max_kept_tokens
+        How many tokens can have their states kept together, in one ``PrefixStates``; ``None`` where texts need not be
+        divided for that.
     may_change
         Whether its weights, or what it is conditioned on, may change from one call to the next.
     precision_nats
@@ -52,6 +57,8 @@ class Capabilities:
     opens_prefixes: bool = True
     has_source: bool = False
     keeps_states: bool = False
+    shares_beginnings: bool = False
+    max_kept_tokens: int | None = None
     may_change: bool = False
     precision_nats: float = SINGLE_PRECISION_NATS
 

@@ -9,6 +9,9 @@ MAX_TEXTS_PER_CHUNK = 8192
 CHARACTERS_PER_BATCH_TOKEN = 128
 """Characters in a chunk, about, for each token that the model takes at a time: some thirty batches."""
 
+CHARACTERS_PER_TOKEN = 3
+"""Characters of a token, about, in most languages and vocabularies."""
+
 FIRST_CHUNK_CHARACTERS = 1 << 16
 """Characters of the first chunk, where chunks are larger: the model need not wait long for it."""
 

@@ -359,5 +359,7 @@ def _scored(
         return model.open(requests, atoms, states)
     if states is None:
         return model.score(requests, atoms)
+    if not capabilities_of(model).shares_beginnings:
+        return model.open(requests, atoms, states)
     shared = share_beginnings(requests)
     return shared.complete(model.open(shared.asked, atoms, states))

@@ -27,6 +27,7 @@ from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
 from wordprob.scoring.batching import (
     CHARACTERS_PER_BATCH_TOKEN,
+    CHARACTERS_PER_TOKEN,
     FIRST_CHUNK_CHARACTERS,
     MAX_TEXTS_PER_CHUNK,
     SHARED_CONTEXT_CHARACTERS,
@@ -112,7 +113,7 @@ def collect_chunk(
 def score_for_parent(channel: Channel) -> None:
     """Score the chunks that come over a channel, until it is closed: what a worker process does."""
     setup: WorkerSetup = channel.receive()
-    model = RemoteModel(channel, setup.preparer.tokenizer, setup.vocab_size, setup.max_tokens)
+    model = RemoteModel(channel, setup)
     states = PrefixStates()
     while True:
         chunk: Chunk = channel.receive()
@@ -252,10 +253,10 @@ class Scorer:
         n_characters = sum(len(document.text) for document in documents)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, n_characters)
-        chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        chunk_characters = self._chunk_characters(readers)
         self._check_sources(sources, len(documents), options)
         order = None
-        if sources is None and n_characters > chunk_characters and self._capabilities.keeps_states:
+        if sources is None and n_characters > chunk_characters and self._capabilities.shares_beginnings:
             order = order_by_beginnings([document.text for document in documents])
         if order is not None:
             documents = [documents[position] for position in order]
@@ -419,8 +420,7 @@ class Scorer:
                 positions = list(group)
                 model.set_source(source)
                 some = [documents[n] for n in positions]
-                chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
-                chunks = self._chunks(some, words.of_texts(positions), settings, chunk_characters)
+                chunks = self._chunks(some, words.of_texts(positions), settings, self._chunk_characters(readers=0))
                 yield from self._score(definition, chunks, settings, 0, None)
                 done += len(positions)
                 if progress is not None:
@@ -429,6 +429,12 @@ class Scorer:
             model.set_source(before)
 
     # --- steps ---
+
+    def _chunk_characters(self, readers: int) -> int:
+        """Return how many characters a chunk has, about: no more than the model can keep the states of."""
+        characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        max_kept_tokens = self._capabilities.max_kept_tokens
+        return characters if max_kept_tokens is None else min(characters, CHARACTERS_PER_TOKEN * max_kept_tokens)
 
     def _score(
         self,

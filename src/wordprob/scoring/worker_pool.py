@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
+from wordprob.models.capabilities import Capabilities, capabilities_of
+from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.scoring.prepare import TextPreparer
@@ -74,6 +75,7 @@ class WorkerSetup(NamedTuple):
     settings: BatchSettings
     vocab_size: int
     max_tokens: int | None
+    capabilities: Capabilities
 
 
 # --- in a worker process ----------------------------------------------------------------------------------------------
@@ -82,11 +84,12 @@ class WorkerSetup(NamedTuple):
 class RemoteModel:
     """The model as a process sees it that has none: it asks at the other end of a channel."""
 
-    def __init__(self, channel: Channel, tokenizer: Tokenizer, vocab_size: int, max_tokens: int | None) -> None:
+    def __init__(self, channel: Channel, setup: WorkerSetup) -> None:
         self._channel = channel
-        self.tokenizer = tokenizer
-        self.vocab_size = vocab_size
-        self.max_tokens = max_tokens
+        self.tokenizer = setup.preparer.tokenizer
+        self.vocab_size = setup.vocab_size
+        self.max_tokens = setup.max_tokens
+        self.capabilities = setup.capabilities
         self.metadata: Mapping[str, str] = {}
         self.batch_tokens = 0
 
@@ -121,7 +124,7 @@ def score_in_workers(
 
     They come without their documents, which never left.
     """
-    setup = WorkerSetup(preparer, settings, model.vocab_size, model.max_tokens)
+    setup = WorkerSetup(preparer, settings, model.vocab_size, model.max_tokens, capabilities_of(model))
     pool = _Pool(model, setup, chunks)
     n_texts = sum(len(chunk.documents) for chunk in chunks)
     n_done = n_yielded = 0
@@ -152,7 +155,7 @@ class _Pool:
     def __post_init__(self) -> None:
         self.results: SimpleQueue[ChunkResult | Exception] = SimpleQueue()
         self._next_chunks = deque(range(len(self.chunks)))
-        self._states = PrefixStates()
+        self._shared_states = PrefixStates()
 
     @contextlib.contextmanager
     def running(self, count: int) -> Iterator[None]:
@@ -178,17 +181,19 @@ class _Pool:
                     number = self._next_chunks.popleft()
                 except IndexError:
                     return
-                channel.send(self.chunks[number]._replace(source_documents=None))
+                chunk = self.chunks[number]
+                channel.send(chunk._replace(source_documents=None))
+                states = self._shared_states if chunk.shares_context else PrefixStates()
                 while isinstance(message := channel.receive(), ModelCall):
-                    channel.send(self._answer(message))
+                    channel.send(self._answer(message, states))
                 self.results.put(message if isinstance(message, Exception) else (number, message))
         except Exception as error:  # raised by the thread that waits for results
             self.results.put(error)
 
-    def _answer(self, call: ModelCall) -> list[ScoreArrays]:
+    def _answer(self, call: ModelCall, states: PrefixStates) -> list[ScoreArrays]:
         atoms = self.setup.preparer.atoms
         if call.method == "open":
-            answers = self.model.open(call.requests, atoms, self._states if call.keep_states else None)
+            answers = self.model.open(call.requests, atoms, states if call.keep_states else None)
         else:
             answers = self.model.score(call.requests, atoms)
         return list(in_batches(answers, ROWS_AT_ONCE))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from wordprob.core.arrays import Ints
 from wordprob.models.batching import ID_BYTES, key_of
 from wordprob.models.huggingface.token_states import TokenStates
 
 MAX_KEPT_BYTES = 1 << 30
-"""Key/value states that are kept between calls, at most; the least recently used ones are dropped first."""
+"""Key/value states that are kept between calls on a CPU, at most; the least recently used ones are dropped first."""
 
 
 class KeptSequences:
@@ -19,17 +20,23 @@ class KeptSequences:
 
     Sequences that begin alike may share slots.
 
+    Parameters
+    ----------
+    max_bytes
+        What their states may take; :data:`MAX_KEPT_BYTES` by default.
+
     Attributes
     ----------
     states
         The states of their tokens.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int | None = None) -> None:
         self.states = TokenStates()
+        self._given_max_bytes = max_bytes
+        self._n_users = 0
         self._slots: OrderedDict[bytes, Ints] = OrderedDict()
         self._in_order: list[bytes] = []
-        self._deferred: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -39,23 +46,27 @@ class KeptSequences:
         """The memory that their states take."""
         return self.states.size_bytes
 
+    @property
+    def max_bytes(self) -> int:
+        """What their states may take."""
+        return MAX_KEPT_BYTES if self._given_max_bytes is None else self._given_max_bytes
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Drop no sequence within the block."""
+        self._n_users += 1
+        try:
+            yield
+        finally:
+            self._n_users -= 1
+            self._drop_excess()
+
     def reserve(self, n_tokens: int, token_bytes: int) -> None:
-        """Make room for so many more tokens, each of so many bytes, as far as they can be kept."""
-        self.states.reserve(min(n_tokens, MAX_KEPT_BYTES // token_bytes))
-
-    def defer(self, keep: Callable[[], None]) -> None:
-        """Put off a step that keeps sequences until one is looked for: often none is any more."""
-        self._take_deferred()
-        self._deferred = keep
-
-    def _take_deferred(self) -> None:
-        if self._deferred is not None:
-            keep, self._deferred = self._deferred, None
-            keep()
+        """Make room for N more tokens, each of this many bytes, as far as they can be kept."""
+        self.states.reserve(min(n_tokens, self.max_bytes // token_bytes))
 
     def find(self, ids: Ints) -> Ints | None:
         """Return the slots of a sequence: its own, or the first ones of a longer one that begins with it."""
-        self._take_deferred()
         key = key_of(ids)
         if key not in self._slots:
             # What begins with the key comes next after it.
@@ -68,7 +79,6 @@ class KeptSequences:
 
     def find_longest(self, ids: Ints, n_least: int) -> Ints | None:
         """Return the slots of the longest sequence that these ids begin with, if it is longer than ``n_least``."""
-        self._take_deferred()
         lengths = range(len(ids), n_least, -1)
         key = key_of(ids) if lengths else b""
         for length in lengths:
@@ -79,17 +89,17 @@ class KeptSequences:
         return None
 
     def add(self, ids: Ints, slots: Ints) -> None:
-        """Keep a sequence, and drop the least recently used ones beyond :data:`MAX_KEPT_BYTES`."""
+        """Keep a sequence, and drop the least recently used ones beyond :attr:`max_bytes`."""
         key = key_of(ids)
         if key in self._slots:
             return
         self.states.hold(slots)
         self._slots[key] = slots
         insort(self._in_order, key)
-        while self._slots and self.size_bytes > MAX_KEPT_BYTES:
-            self._drop_oldest()
+        self._drop_excess()
 
-    def _drop_oldest(self) -> None:
-        key, slots = self._slots.popitem(last=False)
-        del self._in_order[bisect_left(self._in_order, key)]
-        self.states.release(slots)
+    def _drop_excess(self) -> None:
+        while self._slots and not self._n_users and self.size_bytes > self.max_bytes:
+            key, slots = self._slots.popitem(last=False)
+            del self._in_order[bisect_left(self._in_order, key)]
+            self.states.release(slots)

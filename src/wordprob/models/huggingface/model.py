@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from wordprob.models.capabilities import HALF_PRECISION_NATS, SINGLE_PRECISION_N
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.forward import FIRST_IDS, Forward
 from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
-from wordprob.models.huggingface.prefix_cache import PrefixCache
+from wordprob.models.huggingface.packed_cache import PackedCache
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.protocol import PrefixStates, Request, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches
@@ -56,6 +56,8 @@ class HFModel:
         Where it came from.
     compile
         Compile the part that runs whole sequences.
+    packed
+        Run sequences one after another in one row, without padding; by default on a GPU.
     may_change
         Whether the user has the network in hand, and may change it between calls.
 
@@ -69,6 +71,8 @@ class HFModel:
         What makes scores of hidden states.
     prefix_cache
         What runs requests from the states of their contexts.
+    packed
+        Whether sequences are run one after another, as far as the network allows it.
     compiled
         Whether whole sequences are run by compiled code.
     """
@@ -80,6 +84,7 @@ class HFModel:
         metadata: Mapping[str, str],
         *,
         compile: bool = False,
+        packed: bool | None = None,
         may_change: bool = False,
     ) -> None:
         threads.torch_is_used()
@@ -87,6 +92,7 @@ class HFModel:
         self.tokenizer = tokenizer
         self.metadata = dict(metadata)
         self.compiled = compile
+        self.packed = network.device.type == "cuda" if packed is None else packed
         self.may_change = may_change
         self.max_tokens: int | None = context_length(network.config)
         self._lock = threading.Lock()
@@ -106,12 +112,11 @@ class HFModel:
         self.head = Head(self.forward, linear, self.vocab_size)
         self._check_logits()
         self.forward.masks_padding = not self_checks.padding_is_unseen(self.forward)
-        self.prefix_cache = PrefixCache(self.forward)
-        self_checks.choose_prefix_cache(self.prefix_cache, self.forward, self.head)
+        if self.packed:
+            self.forward.varlen = self_checks.checked_varlen_attention(self.forward)
+        self.prefix_cache = self_checks.choose_prefix_cache(self.forward, self.head)
         if self.compiled:
             self.forward.run_whole_batch = self_checks.compiled_trunk(self.forward)
-        if self.forward.on_gpu:
-            self.forward.varlen = self_checks.checked_varlen_attention(self.forward)
 
     def _probe_ids(self) -> Ints:
         """Return a few different tokens of an ordinary sentence, on which the network can be tried."""
@@ -146,10 +151,17 @@ class HFModel:
     @property
     def capabilities(self) -> Capabilities:
         """What the model can do."""
-        keeps_states = self.prefix_cache.usable and not self.forward.on_gpu and not self.compiled
+        cache = self.prefix_cache
+        packed = cache if isinstance(cache, PackedCache) else None
+        keeps_states = cache.usable and not self.compiled and (packed is not None or not self.forward.on_gpu)
         is_half = self.network.dtype.itemsize < SINGLE_PRECISION_BYTES
-        precision_nats = HALF_PRECISION_NATS if is_half else SINGLE_PRECISION_NATS
-        return Capabilities(keeps_states=keeps_states, may_change=self.may_change, precision_nats=precision_nats)
+        return Capabilities(
+            keeps_states=keeps_states,
+            shares_beginnings=keeps_states and packed is None,
+            max_kept_tokens=None if packed is None else packed.max_kept_tokens,
+            may_change=self.may_change,
+            precision_nats=HALF_PRECISION_NATS if is_half else SINGLE_PRECISION_NATS,
+        )
 
     @property
     def weight_bytes(self) -> int:
@@ -207,14 +219,11 @@ class HFModel:
     def _launch_shared(
         self, requests: RequestArrays, atoms: Atoms, states: PrefixStates | None
     ) -> Iterator[PendingScores]:
-        in_full, kept, shared = self.prefix_cache.split(requests, states)
-        yield from self._launch_in_full(in_full, requests, atoms)
+        in_full, others = self.prefix_cache.plan(requests, states)
         scorer = self.head.scorer(atoms)
-        runs = [self.prefix_cache.run_shared(requests, shared, states)]
-        if states is not None:
-            runs.append(self.prefix_cache.run_and_keep(requests, kept, states))
-        for indices, hidden in chain.from_iterable(runs):
+        for indices, hidden in others:
             yield self.head.launch(indices, requests.choose(indices), hidden, scorer)
+        yield from self._launch_in_full(in_full, requests, atoms)
 
     def _read_ahead(self, launches: Iterator[PendingScores]) -> ScoreBatches:
         """Return the scores of batches, oldest first, while a GPU is at work on the next ones."""

@@ -10,8 +10,8 @@ one context and holds several rests one after another::
 
 Only ``a1 a2`` and ``b0`` are run: the states of ``a0`` were kept when a request ended there that was to be extended. A
 batch has rows of several contexts, so the mask is ``[B, 1, Q, L + Q]``: B rows, Q the length of the longest row, L the
-largest number of tokens that are kept for a row. On a GPU, a few contexts that are not kept yet are run in the same
-rows, before their rests: two passes would take twice as long.
+largest number of tokens that are kept for a row. :mod:`.packed_cache` does without padding and masks, where a network's
+attention can be replaced.
 
 Sequences that are run in full, contexts among them, are run as trees where they begin alike
 (:mod:`wordprob.models.prefix_trees`): each shared token once.
@@ -20,12 +20,12 @@ Sequences that are run in full, contexts among them, are run as trees where they
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, slices_of
+from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets
 from wordprob.models.batching import pack
 from wordprob.models.huggingface.attention_implementation import attention_window
 from wordprob.models.huggingface.forward import Forward, TokenBudget, run_within_memory
@@ -39,13 +39,11 @@ from wordprob.models.huggingface.request_groups import (
     with_common_tokens,
 )
 from wordprob.models.huggingface.rest_rows import (
-    CONTEXT,
     RestBatch,
     RestRow,
     Rests,
     best_row_tokens,
     rows_after_contexts,
-    rows_with_contexts,
     visible,
 )
 from wordprob.models.huggingface.token_states import PADDING_SLOT
@@ -62,8 +60,6 @@ BATCHES_IN_ROUND = 4
 """Batches of contexts that are run before their rests are, at most."""
 KEPT_BATCHES_BEFORE_ROWS = 8
 """As many tokens as in so many batches may be kept for the rows of one batch of rests."""
-MAX_MASK_NUMBERS = 1 << 25
-"""Numbers in the attention mask of a batch in which contexts and rests are run together, at most."""
 NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -102,8 +98,8 @@ class PrefixCache:
         Whether sequences that begin alike may be run as trees: see
         :func:`wordprob.models.huggingface.self_checks.trees_are_correct`.
     saves_copies
-        Whether rests are run on a CPU with fewer copies of key/value states: see
-        :func:`wordprob.models.huggingface.self_checks.choose_prefix_cache`.
+        Whether rests are run with fewer copies of key/value states: see
+        :func:`wordprob.models.huggingface.self_checks.choose_copies`.
     contexts_run
         How many sequences have been run in full so far.
     tokens_run
@@ -117,8 +113,6 @@ class PrefixCache:
         self._window = attention_window(forward.network)
         self._rest_budget = TokenBudget(forward.budget.tokens)
         self._token_bytes = 0
-        # A GPU runs a few tokens more in no more time; a processor does not.
-        self._keeps_rests = not forward.on_gpu
         self._grouped_attention = GroupedAttention(forward.network)
         self.usable = False
         self.saves_copies = True
@@ -126,11 +120,6 @@ class PrefixCache:
         self.contexts_run = 0
         self.tokens_run = 0
         self.rest_tokens_run = 0
-
-    @property
-    def _runs_in_slots(self) -> bool:
-        """Whether rests are run in slots; on a GPU that has not been measured."""
-        return self.saves_copies and not self._forward.on_gpu
 
     def fits(self, request: Request) -> bool:
         """Return True if a request can go on from the states of its context, or others from its own.
@@ -156,6 +145,19 @@ class PrefixCache:
         if states is None and requests.lengths.sum() <= self._forward.small_batch_tokens:
             return RequestGroups(np.arange(len(requests)), NO_REQUESTS, [])
         return group_requests(requests, self._fit(requests.lengths), keeps_states=states is not None)
+
+    def plan(
+        self, requests: RequestArrays, states: PrefixStates | None
+    ) -> tuple[Ints, Iterator[tuple[Ints, torch.Tensor]]]:
+        """Return which requests are run in full, without this, and what runs the others.
+
+        That yields requests by index, with the states of the rows that they ask for, one request after another.
+        """
+        groups = self.split(requests, states)
+        runs = [self.run_shared(requests, groups.shared, states)]
+        if states is not None:
+            runs.append(self.run_and_keep(requests, groups.kept, states))
+        return groups.in_full, chain.from_iterable(runs)
 
     def run_and_keep(
         self, requests: RequestArrays, indices: Ints, states: PrefixStates
@@ -186,26 +188,10 @@ class PrefixCache:
             ]
             rests = self._rests(contexts, requests, kept)
             try:
-                if self._fit_in_one_pass(contexts, rests, kept):
-                    rows = rows_with_contexts(rests, [context.ids for context in contexts])
-                    yield from self._run_rows(rows, rests, requests, kept, keep_contexts=states is not None)
-                else:
-                    yield from self._run_after_contexts(contexts, rests, requests, kept, keep=states is not None)
+                yield from self._run_after_contexts(contexts, rests, requests, kept, keep=states is not None)
             finally:
                 for slots in rests.own_slots.values():
                     kept.states.release(slots)
-
-    def _fit_in_one_pass(self, contexts: Sequence[SharedContext], rests: Rests, kept: KeptSequences) -> bool:
-        """Return True if contexts can be run in one small batch together with all rests that go on from them.
-
-        A GPU takes one such batch in half the time of two.
-        """
-        if not self._forward.on_gpu or any(kept.find(context.ids) is not None for context in contexts):
-            return False
-        n_rest = np.add.reduceat(rests.n_run, rests.context_offsets[:-1])
-        longest = int((n_rest + [len(context.ids) for context in contexts]).max())
-        n_tokens = len(contexts) * longest
-        return n_tokens <= self._forward.small_batch_tokens and n_tokens * longest <= MAX_MASK_NUMBERS
 
     def _run_after_contexts(
         self, contexts: Sequence[SharedContext], rests: Rests, requests: RequestArrays, kept: KeptSequences, keep: bool
@@ -215,7 +201,7 @@ class PrefixCache:
         row_tokens = best_row_tokens(rests, [len(context.ids) for context in contexts])
         rows = rows_after_contexts(rests, slots_of_contexts, row_tokens)
         try:
-            yield from self._run_rows(rows, rests, requests, kept, keep_contexts=False, hidden_of_contexts=hidden)
+            yield from self._run_rows(rows, rests, requests, kept, hidden)
         finally:
             for slots in slots_of_contexts:
                 kept.states.release(slots)
@@ -280,7 +266,7 @@ class PrefixCache:
         lengths = [len(tree.ids) for tree in trees]
         if self._token_bytes and lengths:
             # A batch of rests that is run after them has slots for a time.
-            n_rest = self._rest_budget.tokens if self._runs_in_slots else 0
+            n_rest = self._rest_budget.tokens if self.saves_copies else 0
             kept.reserve(sum(lengths) + n_rest, self._token_bytes)
         yield from run_within_memory(list(range(len(trees))), lengths, self._forward.budget, plan, run)
 
@@ -355,12 +341,11 @@ class PrefixCache:
         n_context = requests.context_tokens[members] + n_more
         n_own = np.zeros_like(members)
         own_slots = {}
-        if self._keeps_rests:
-            for number, member in enumerate(members.tolist()):
-                own = self._own_slots(requests[member], int(n_context[number]), kept)
-                if own is not None:
-                    own_slots[number] = own
-                    n_own[number] = len(own)
+        for number, member in enumerate(members.tolist()):
+            own = self._own_slots(requests[member], int(n_context[number]), kept)
+            if own is not None:
+                own_slots[number] = own
+                n_own[number] = len(own)
         return Rests(
             members=members,
             context_offsets=cumulative_offsets([len(context.members) for context in contexts]),
@@ -387,17 +372,13 @@ class PrefixCache:
         rests: Rests,
         requests: RequestArrays,
         kept: KeptSequences,
-        keep_contexts: bool,
-        hidden_of_contexts: Sequence[torch.Tensor | None] | None = None,
+        hidden_of_contexts: Sequence[torch.Tensor | None],
     ) -> Iterator[tuple[Ints, torch.Tensor]]:
-        """Run rows; ``hidden_of_contexts`` are the states of contexts that requests want, unless rows have them."""
+        """Run rows; ``hidden_of_contexts`` are the states of contexts that requests want."""
         import torch
 
-        offsets = None
-        before = []
-        if hidden_of_contexts is not None:
-            offsets = cumulative_offsets([0 if states is None else len(states) for states in hidden_of_contexts])
-            before = [states for states in hidden_of_contexts if states is not None]
+        offsets = cumulative_offsets([0 if states is None else len(states) for states in hidden_of_contexts])
+        before = [states for states in hidden_of_contexts if states is not None]
 
         def plan(indices: Sequence[int], _: Sequence[int]) -> list[list[int]]:
             return self._plan_rows([rows[index] for index in indices], indices)
@@ -405,27 +386,18 @@ class PrefixCache:
         def run(indices: list[int]) -> tuple[Ints, torch.Tensor]:
             chosen = [rows[index] for index in indices]
             batch = RestBatch(chosen, rests, requests, offsets)
-            if self._runs_in_slots and batch.slots.size:
+            if self.saves_copies and batch.slots.size:
                 hidden, new = self._run_row_batch_in_slots(batch, kept)
             else:
                 hidden, cache = self._run_row_batch(batch, kept)
-                if keep_contexts:
-                    kept.defer(partial(self._keep_contexts, batch, chosen, cache, kept))
                 new = self._extended_slots(batch, cache, kept)
             self._keep_extended(new, chosen, rests, requests, kept)
-            self._count(chosen)
+            self.rest_tokens_run += sum(row.n_run for row in chosen)
             hidden = torch.cat([hidden.flatten(0, 1), *before])
             return batch.members, hidden[self._forward.to_device(batch.wanted)]
 
         lengths = [row.n_run for row in rows]
         yield from run_within_memory(list(range(len(rows))), lengths, self._rest_budget, plan, run)
-
-    def _count(self, rows: Sequence[RestRow]) -> None:
-        """Count what has been run."""
-        with_context = [len(row.context_ids) for row in rows if len(row.context_ids)]
-        self.contexts_run += len(with_context)
-        self.tokens_run += sum(with_context)
-        self.rest_tokens_run += sum(row.n_run for row in rows) - sum(with_context)
 
     def _plan_rows(self, rows: Sequence[RestRow], indices: Sequence[int]) -> list[list[int]]:
         """Group rows into batches that are within the budget for rests, and what is kept for them within a round's.
@@ -472,9 +444,8 @@ class PrefixCache:
         except BaseException:  # there may be too little memory; then a smaller batch is tried
             kept.states.release(new.ravel())
             raise
-        is_kept = self._is_kept(batch)
-        kept.states.release(new[~is_kept])
-        return hidden, np.where(is_kept, new, PADDING_SLOT)
+        kept.states.release(new[~batch.extended])
+        return hidden, np.where(batch.extended, new, PADDING_SLOT)
 
     def _run_row_batch_after(self, cache: Any, batch: RestBatch) -> torch.Tensor:
         """Run a batch of rows after what is in a cache; return the hidden states of all tokens ``[B, Q, H]``."""
@@ -489,26 +460,12 @@ class PrefixCache:
         )[0]
         return hidden
 
-    def _keep_contexts(self, batch: RestBatch, rows: Sequence[RestRow], cache: Any, kept: KeptSequences) -> None:
-        """Keep the states of contexts that were run in their rows."""
-        batch_rows, columns = np.nonzero(batch.rest_numbers == CONTEXT)
-        slots = self._write(cache, batch_rows, columns, kept)
-        lengths = [len(row.context_ids) for row in rows]
-        for row, own in zip(rows, slices_of(cumulative_offsets(lengths)), strict=True):
-            kept.add(row.context_ids, slots[own])
-        kept.states.release(slots)
-
-    def _is_kept(self, batch: RestBatch) -> Bools:
-        """Return ``[B, Q]``: whether the states of a token are kept, because later requests will begin with it."""
-        return batch.extended if self._keeps_rests else np.zeros_like(batch.extended)
-
     def _extended_slots(self, batch: RestBatch, cache: Any, kept: KeptSequences) -> Ints:
         """Put the states of tokens that are kept into slots, which the caller holds; return ``[B, Q]``."""
-        is_kept = self._is_kept(batch)
-        slots = np.full(is_kept.shape, PADDING_SLOT)
-        if is_kept.any():
-            rows, columns = np.nonzero(is_kept)
-            slots[is_kept] = self._write(cache, rows, columns + batch.slots.shape[1], kept)
+        slots = np.full(batch.extended.shape, PADDING_SLOT)
+        if batch.extended.any():
+            rows, columns = np.nonzero(batch.extended)
+            slots[batch.extended] = self._write(cache, rows, columns + batch.slots.shape[1], kept)
         return slots
 
     def _keep_extended(

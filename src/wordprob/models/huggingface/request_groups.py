@@ -79,8 +79,10 @@ def different_contexts(requests: RequestArrays, numbers: Ints) -> list[SharedCon
     in_heads = numbers[n_beyond <= 0]
     by_head = in_heads[np.argsort(sequences.head_numbers[in_heads], kind="stable")]
     heads, firsts = np.unique(sequences.head_numbers[by_head], return_index=True)
-    for head, members in zip(heads.tolist(), np.split(by_head, firsts[1:]), strict=False):
-        contexts.append(SharedContext(sequences.heads[head][: n_context[members].max()], members))
+    if len(heads):
+        longest = np.maximum.reduceat(n_context[by_head], firsts)
+        for head, length, members in zip(heads.tolist(), longest.tolist(), np.split(by_head, firsts[1:]), strict=True):
+            contexts.append(SharedContext(sequences.heads[head][:length], members))
 
     members_of: dict[tuple[int, int, bytes], list[int]] = {}
     beyond = n_beyond > 0

@@ -25,9 +25,6 @@ PADDING = -1
 """Stands for the number of a rest where a row has none."""
 NO_REST = -2
 """Stands for the number of a rest where tokens before a row belong to its context, or are padding."""
-CONTEXT = -3
-"""Stands for the number of a rest where a row has a token of its context, which is run with the rests."""
-NO_IDS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Rests(NamedTuple):
@@ -66,9 +63,7 @@ class RestRow(NamedTuple):
     Attributes
     ----------
     context_slots
-        The states of the context; none if it is run in the same row.
-    context_ids
-        The context, if it is run in the same row, before the rests.
+        The states of the context.
     first, stop
         The rests: from which number up to which.
     n_kept, n_run
@@ -78,7 +73,6 @@ class RestRow(NamedTuple):
     """
 
     context_slots: Ints
-    context_ids: Ints
     first: int
     stop: int
     n_kept: int
@@ -95,17 +89,7 @@ def rows_after_contexts(rests: Rests, slots_of_contexts: Sequence[Ints], max_tok
         for places in pack(n_run[low:high], max_tokens):
             first, stop = low + places[0], low + places[-1] + 1
             n_kept = len(slots) + sum(n_own[first:stop])
-            rows.append(RestRow(slots, NO_IDS, first, stop, n_kept, sum(n_run[first:stop]), context))
-    return rows
-
-
-def rows_with_contexts(rests: Rests, contexts: Sequence[Ints]) -> list[RestRow]:
-    """Return all rests of each context in one row, in which the context is run too."""
-    rows = []
-    bounds = rests.context_offsets.tolist()
-    for context, (ids, (first, stop)) in enumerate(zip(contexts, pairwise(bounds), strict=True)):
-        n_run = len(ids) + int(rests.n_run[first:stop].sum())
-        rows.append(RestRow(NO_IDS, ids, first, stop, 0, n_run, context))
+            rows.append(RestRow(slots, first, stop, n_kept, sum(n_run[first:stop]), context))
     return rows
 
 
@@ -147,9 +131,7 @@ class RestBatch:
         of the contexts, as far as any of them are wanted, one context after the other.
     """
 
-    def __init__(
-        self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints | None = None
-    ) -> None:
+    def __init__(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints) -> None:
         shape = len(rows), max(row.n_run for row in rows)
         self.slots = np.full((len(rows), max(row.n_kept for row in rows)), PADDING_SLOT)
         self.owners = np.full(self.slots.shape, NO_REST)
@@ -164,10 +146,6 @@ class RestBatch:
                 *(rests.own_slots[n] for n in range(row.first, row.stop) if n in rests.own_slots),
             ]
             self.slots[number, : row.n_kept] = np.concatenate(kept)
-            n_context = len(row.context_ids)
-            self.ids[number, :n_context] = row.context_ids
-            self.positions[number, :n_context] = np.arange(n_context)
-            self.rest_numbers[number, :n_context] = CONTEXT
         self._fill(rows, rests, requests)
         self.wanted = self._wanted(rows, rests, requests, context_offsets)
 
@@ -180,8 +158,8 @@ class RestBatch:
         members, n_own, n_run = rests.members[chosen], rests.n_own[chosen], rests.n_run[chosen]
         begins = rests.n_context[chosen] + n_own
 
-        in_context = np.array([len(row.context_ids) for row in rows])
-        columns = concat_ranges(in_context, np.array([row.n_run for row in rows]) - in_context)
+        n_run_of_rows = np.array([row.n_run for row in rows])
+        columns = concat_ranges(np.zeros_like(n_run_of_rows), n_run_of_rows)
         run = np.repeat(row_of_rest, n_run), columns
         positions = concat_ranges(begins, n_run)
         self.members = members
@@ -196,13 +174,8 @@ class RestBatch:
             own = np.repeat(row_of_rest, n_own), concat_ranges(context_ends, n_own_of_rows)
             self.owners[own] = np.repeat(number_of_rest, n_own)
 
-    def _wanted(
-        self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints | None
-    ) -> Ints:
-        """Return which hidden states are wanted.
-
-        ``context_offsets`` are where the states of contexts begin that are wanted, unless contexts are run in the rows.
-        """
+    def _wanted(self, rows: Sequence[RestRow], rests: Rests, requests: RequestArrays, context_offsets: Ints) -> Ints:
+        """Return which hidden states are wanted; ``context_offsets`` are where those of contexts begin."""
         rests_of_rows = np.array([row.stop - row.first for row in rows])
         chosen = concat_ranges(np.array([row.first for row in rows]), rests_of_rows)
         n_before, n_run, firsts = rests.n_before[chosen], rests.n_run[chosen], requests.firsts[self.members]
@@ -212,13 +185,9 @@ class RestBatch:
         n_wanted = requests.row_counts[self.members]
         if not n_before.any():
             return own
-        row_of_rest = np.repeat(np.arange(len(rows)), rests_of_rows)
-        if context_offsets is None:
-            begins = row_of_rest * self.ids.shape[1] + firsts
-        else:
-            contexts = np.array([row.context for row in rows])[row_of_rest]
-            # Of a context, the last ones are there that all its requests have in common.
-            begins = self.ids.size + context_offsets[contexts + 1] - n_before
+        contexts = np.repeat([row.context for row in rows], rests_of_rows)
+        # Of a context, the last ones are there that all its requests have in common.
+        begins = self.ids.size + context_offsets[contexts + 1] - n_before
         offsets = cumulative_offsets(n_wanted)[:-1]
         wanted = np.empty(int(n_wanted.sum()), dtype=np.int64)
         wanted[concat_ranges(offsets, n_before)] = concat_ranges(begins, n_before)
@@ -239,6 +208,4 @@ def visible(owners: torch.Tensor, context_lengths: torch.Tensor, rest_numbers: t
     own = owners[:, None, :] == rest_numbers[:, :, None]
     same_rest = rest_numbers[:, :, None] == rest_numbers[:, None, :]
     not_later = places[:, None] >= places[None, :]
-    # A context that is run in the row stands at its beginning.
-    in_context = (rest_numbers[:, None, :] == CONTEXT) & (places < context_lengths[:, :, None])
-    return torch.cat([context | own, (same_rest & not_later) | in_context], dim=2)[:, None]
+    return torch.cat([context | own, same_rest & not_later], dim=2)[:, None]

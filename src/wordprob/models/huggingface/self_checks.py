@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from wordprob.models.huggingface.head import Head
+    from wordprob.models.huggingface.packed_cache import PackedCache
     from wordprob.models.huggingface.prefix_cache import PrefixCache
 
 LONG_ROW = [0, 1, 2, 3, 4]
@@ -230,17 +231,32 @@ def trees_are_correct(cache: PrefixCache, forward: Forward) -> bool:
     return all(states_agree(sequence.hidden, expected) for sequence, expected in pairs)
 
 
-def choose_prefix_cache(cache: PrefixCache, forward: Forward, head: Head) -> None:
-    """Let requests go on from kept states, with few copies of these or with many, in a way that is correct."""
+def choose_prefix_cache(forward: Forward, head: Head) -> PackedCache | PrefixCache:
+    """Return what lets requests continue from kept states in a correct way: without padding where that can be done."""
+    from wordprob.models.huggingface.packed_cache import PackedCache
+    from wordprob.models.huggingface.prefix_cache import PrefixCache
+
+    if forward.varlen is not None:
+        packed = PackedCache(forward, forward.varlen)
+        packed.usable = cached_contexts_are_correct(packed, forward, head)
+        if packed.usable:
+            return packed
+    cache = PrefixCache(forward)
+    choose_copies(cache, forward, head)
+    return cache
+
+
+def choose_copies(cache: PrefixCache, forward: Forward, head: Head) -> None:
+    """Let requests continue from kept states, with few copies of these or with many, in a way that is correct."""
     for saves_copies in (True, False):
         cache.saves_copies = saves_copies
         cache.usable = cached_contexts_are_correct(cache, forward, head)
-        if cache.usable or forward.on_gpu:  # a GPU takes the same way in both cases
+        if cache.usable:
             break
     cache.shares_beginnings = cache.usable and trees_are_correct(cache, forward)
 
 
-def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head) -> bool:
+def cached_contexts_are_correct(cache: PackedCache | PrefixCache, forward: Forward, head: Head) -> bool:
     """Return True if going on from kept states gives what running in full gives."""
     ids = forward.probe_ids
     requests = [
@@ -271,14 +287,18 @@ def cached_contexts_are_correct(cache: PrefixCache, forward: Forward, head: Head
 
 
 def _resumed_are_correct(
-    requests: Sequence[Request], states: PrefixStates, cache: PrefixCache, forward: Forward, head: Head
+    requests: Sequence[Request],
+    states: PrefixStates,
+    cache: PackedCache | PrefixCache,
+    forward: Forward,
+    head: Head,
 ) -> bool:
     """Return True if requests that go on from what is kept have the distributions that they have alone."""
     import torch
 
     arrays = RequestArrays.of(requests)
-    groups = cache.split(arrays, states)
-    for indices, hidden in cache.run_shared(arrays, groups.shared, states):
+    _, others = cache.plan(arrays, states)
+    for indices, hidden in others:
         expected = torch.log_softmax(head.logits(forward.run_requests(arrays.choose(indices))), dim=-1)
         resumed = torch.log_softmax(head.logits(hidden), dim=-1)
         differences = (resumed - expected).abs().masked_fill(resumed == expected, 0.0)  # both may be minus infinity

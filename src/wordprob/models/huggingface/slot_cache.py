@@ -8,6 +8,7 @@ This module imports transformers, which takes seconds: it is imported where it i
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,3 +75,40 @@ def slot_cache(states: TokenStates, kept_slots: Ints, new_slots: Ints) -> Any:
     slots = IndicesOnDevices(new_slots.ravel(), np.concatenate([kept_slots, new_slots], axis=1).ravel())
     layers = [SlotLayer(layer, slots, n_rows, n_kept, new_slots.shape[1]) for layer in states.layers()]
     return Cache(layers=layers)
+
+
+class WrittenLayer(DynamicLayer):  # type: ignore[misc]
+    """The keys and values of one layer for a row of sequences: those of its first tokens are written to slots.
+
+    Parameters
+    ----------
+    states
+        What has the slots.
+    number
+        The number of the layer.
+    slots
+        Where the first tokens of the row are written to, one after another.
+    """
+
+    def __init__(self, states: TokenStates, number: int, slots: slice) -> None:
+        super().__init__()
+        self._states = states
+        self._number = number
+        self._slots = slots
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write the states of the first tokens; return those of the row as they are, ``[1, heads, N, size]``."""
+        self._states.write_layer(self._number, self._slots, key_states, value_states)
+        return key_states, value_states
+
+    def get_seq_length(self) -> int:
+        """Return that nothing comes before the row: attention knows of prefixes by itself."""
+        return 0
+
+
+def writing_cache(states: TokenStates, slots: slice) -> Any:
+    """Return a cache that writes the first tokens of a row to slots, as many as there are."""
+    numbers = count()
+    return Cache(layer_class_to_replicate=lambda: WrittenLayer(states, next(numbers), slots))

@@ -62,6 +62,29 @@ class TokenStates:
         self._holders[slots] = 1
         return slots
 
+    def take_consecutive(self, count: int) -> Ints:
+        """Return free slots that follow one another, at least one, which the caller holds from now on."""
+        first = self._consecutive(count)
+        slots = self._free[first : first + count]
+        self._free = np.concatenate([self._free[:first], self._free[first + count :]]) if first else self._free[count:]
+        self._holders[slots] = 1
+        return slots
+
+    def _consecutive(self, count: int) -> int:
+        """Return where among the free slots as many follow one another; slots are added if there are none."""
+        if len(self._free) >= count and (np.diff(self._free[:count]) == 1).all():
+            return 0
+        self._free = np.sort(self._free)
+        n_places = len(self._free) - count + 1
+        if n_places > 0:
+            # Sorted numbers, each of which is there once: as many follow one another if the last is so far on.
+            found = np.flatnonzero(self._free[count - 1 :] - self._free[:n_places] == count - 1)
+            if len(found):
+                return int(found[0])
+        n_before = len(self._free)
+        self._add_slots(count)
+        return n_before
+
     def _add_slots(self, count: int) -> None:
         if count > 0:
             self._free = np.concatenate([self._free, np.arange(count) + len(self._holders)])
@@ -95,24 +118,41 @@ class TokenStates:
             Where in the batch the token of each slot stands.
         """
         if not self._layers:
-            self._layers = [(_no_slots(keys), _no_slots(values)) for keys, values in layers]
-            self.token_bytes = sum(_slot_bytes(states) for layer in self._layers for states in layer)
+            for keys, values in layers:
+                self._add_layer(keys, values)
         indices = IndicesOnDevices(slots, rows, columns)
         for own, layer in zip(self.layers(), layers, strict=True):
             for states, new in zip(own, layer, strict=True):
                 into, row, column = indices.on(states.device)
                 states.index_copy_(0, into, new[row, :, column])
 
+    def write_layer(self, number: int, slots: slice, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Write the first states of a row ``[1, heads, T, size]`` into the slots of one layer; layers come in order."""
+        if number == len(self._layers):
+            self._add_layer(keys, values)
+        for states, new in zip(self.layer(number), (keys, values), strict=True):
+            states[slots] = new[0, :, : slots.stop - slots.start].transpose(0, 1)
+
+    def _add_layer(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Add a layer for keys and values of this kind, ``[B, heads, T, size]``."""
+        layer = _no_slots(keys), _no_slots(values)
+        self._layers.append(layer)
+        self.token_bytes += sum(_slot_bytes(states) for states in layer)
+
     def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return for each layer the keys and the values of all slots, ``[slots, heads, size]``, to read and write.
 
         They are these until more slots are added. There are none before anything was written.
         """
+        return [self.layer(number) for number in range(len(self._layers))]
+
+    def layer(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the same for one layer."""
+        keys, values = self._layers[number]
         n_slots = len(self._holders)
-        for number, (keys, values) in enumerate(self._layers):
-            if len(keys) < n_slots:
-                self._layers[number] = _enlarged(keys, n_slots), _enlarged(values, n_slots)
-        return self._layers
+        if len(keys) < n_slots:
+            self._layers[number] = _enlarged(keys, n_slots), _enlarged(values, n_slots)
+        return self._layers[number]
 
     def read(self, slots: Ints) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Return for each layer the keys and the values of tokens ``[B, T]``, as ``[B, heads, T, size]``."""

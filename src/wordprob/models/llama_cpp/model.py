@@ -71,7 +71,8 @@ class LlamaModel:
         self._reducers: BoundedCache[LogitReducer] = BoundedCache(CACHED_REDUCERS)
         self._lock = threading.RLock()
         self.capabilities = Capabilities(keeps_states=False)  # until the probe has shown that it can
-        self.capabilities = Capabilities(keeps_states=self._check_probe())
+        keeps_states = self._check_probe()
+        self.capabilities = Capabilities(keeps_states=keeps_states, shares_beginnings=keeps_states)
 
     # --- the protocol ---
 
