@@ -1,10 +1,14 @@
 """What searches ask the model: the heaviest prefixes of all of them, round by round, in one call each.
 
-A call takes time however little it asks, above all on a GPU, so everything that is open in one round is one call.
+A call takes time however little it asks, above all on a GPU. So a search is a generator that yields what it asks
+in a round and is sent the answers, and what all of them ask in one round is one call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -40,35 +44,44 @@ class PrefixContexts(Protocol):
         """
 
 
-def run_search(
-    search: Search,
-    contexts: PrefixContexts,
-    model: LanguageModel,
-    atoms: Atoms,
-    states: PrefixStates | None,
-    max_open: int | None = None,
-) -> None:
+Step = Generator[RequestArrays, ScoreArrays, None]
+"""Yields requests, and is sent the answers in their order."""
+
+
+def ask_together(steps: Iterable[Step], model: LanguageModel, atoms: Atoms, states: PrefixStates | None) -> None:
+    """Take all steps to their end. What all of them ask in one round is one call."""
+    asking = []
+    for step in steps:
+        requests = next(step, None)
+        if requests is not None:
+            asking.append((step, requests))
+    while asking:
+        answers = _answers(RequestArrays.join([requests for _, requests in asking]), model, atoms, states)
+        edges = cumulative_offsets([len(requests) for _, requests in asking]).tolist()
+        continuing = []
+        for (step, _), (first, stop) in zip(asking, pairwise(edges), strict=True):
+            with suppress(StopIteration):
+                own_answers = answers if len(asking) == 1 else answers.choose(np.arange(first, stop))
+                continuing.append((step, step.send(own_answers)))
+        asking = continuing
+
+
+def search_rounds(search: Search, contexts: PrefixContexts, max_open: int | None = None) -> Step:
     """Open prefixes until all intervals are narrow enough, or ``max_open`` were opened of a search."""
     while len(chosen := search.choose(max_open)):
         fits = contexts.fits(chosen)
         search.leave_unopened(chosen.at(np.flatnonzero(~fits)))
-        open_prefixes(search, chosen.at(np.flatnonzero(fits)), contexts, model, atoms, states)
+        yield from open_prefixes(search, chosen.at(np.flatnonzero(fits)), contexts)
 
 
 def open_prefixes(
-    search: Search,
-    prefixes: Prefixes,
-    contexts: PrefixContexts,
-    model: LanguageModel,
-    atoms: Atoms,
-    states: PrefixStates | None,
-) -> ScoreArrays | None:
-    """Ask the model about prefixes, and continue from them; return its answers, in their order."""
+    search: Search, prefixes: Prefixes, contexts: PrefixContexts
+) -> Generator[RequestArrays, ScoreArrays, ScoreArrays | None]:
+    """Ask about prefixes, and continue from them; return the answers, in their order."""
     if not len(prefixes):
         return None
     distinct = contexts.distinct(prefixes)
-    asked = prefixes if distinct is None else prefixes.at(distinct[0])
-    answers = _answers(_requests(contexts, asked), model, atoms, states)
+    answers = yield _requests(contexts, prefixes if distinct is None else prefixes.at(distinct[0]))
     if distinct is not None:
         answers = answers.choose(distinct[1])
     log_probs = scored_ids(answers.target, prefixes.n_unscored)

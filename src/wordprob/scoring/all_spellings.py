@@ -12,7 +12,7 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, segment_sums
 from wordprob.core.atoms import Atoms
-from wordprob.covers.ask import run_search
+from wordprob.covers.ask import ask_together, search_rounds
 from wordprob.covers.search import Prefixes, Search
 from wordprob.covers.search_plan import SearchPlan
 from wordprob.models.protocol import LanguageModel, PrefixStates
@@ -91,7 +91,7 @@ def search_all_spellings(
     )
     if plan.words:
         _begin(search, plan, prepared, collected, contexts)
-        run_search(search, contexts, model, atoms, states, settings.max_open)
+        ask_together([search_rounds(search, contexts, settings.max_open)], model, atoms, states)
     return search
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.equation import effective_boundaries
-from wordprob.covers.ask import open_prefixes, run_search
+from wordprob.covers.ask import Step, ask_together, open_prefixes, search_rounds
 from wordprob.covers.branches import BranchTail
 from wordprob.covers.events import BoundaryEvents, Transitions
 from wordprob.covers.search import Prefixes, Search, Searched, scored_ids
@@ -48,6 +48,11 @@ def ask_beyond_texts(
 
     ``states`` are those of the texts, where the model keeps them.
     """
+    ask_together([own_sums(events, prepared, collected)], model, atoms, states)
+
+
+def own_sums(events: BoundaryEvents, prepared: PreparedBatch, collected: CollectedScores) -> Step:
+    """Turn B into B̃ at every boundary of a batch: the same, asking together with other batches."""
     sums = _OwnSums(prepared, collected, events)
     collected.boundaries, collected.certain = sums.log_known, sums.log_sure
     boundaries = sums.to_search()
@@ -57,10 +62,10 @@ def ask_beyond_texts(
         is_followed = sums.are_followed(search, tails)
         search.wait_for(tails.at(np.flatnonzero(~is_followed)))
         followed = tails.at(np.flatnonzero(is_followed))
-        answers = open_prefixes(search, followed, contexts, model, atoms, states)
+        answers = yield from open_prefixes(search, followed, contexts)
         if answers is not None:
             sums.add_tails(branches[is_followed], followed, answers)
-        run_search(search, contexts, model, atoms, states)
+        yield from search_rounds(search, contexts)
         collected.boundaries[boundaries], collected.certain[boundaries] = search.log_estimate, search.log_low
         sums.remember_starts(boundaries)
     collected.boundaries[prepared.missing] = np.nan
