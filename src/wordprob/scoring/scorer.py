@@ -11,12 +11,12 @@ import html
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, overload
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
-from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.capabilities import Capabilities, capabilities_of
@@ -25,30 +25,31 @@ from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
-from wordprob.scoring.batching import (
-    CHARACTERS_PER_BATCH_TOKEN,
-    FIRST_CHUNK_CHARACTERS,
-    MAX_TEXTS_PER_CHUNK,
-    SHARED_CONTEXT_CHARACTERS,
-    chunk_slices,
-)
 from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.continuations import continuations_of
-from wordprob.scoring.documents import documents_of
-from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
+from wordprob.scoring.continuations import continuations_of, with_heads
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
-from wordprob.scoring.long_text import join_sections, sections
-from wordprob.scoring.pipeline import count_on, score_in_threads
+from wordprob.scoring.joined_scores import join_excerpts, join_sections, with_empty_texts
+from wordprob.scoring.limited_context import limited_chunks
+from wordprob.scoring.long_text import sections
+from wordprob.scoring.passages import (
+    CHARACTERS_PER_BATCH_TOKEN,
+    FIRST_CHUNK_CHARACTERS,
+    SHARED_CONTEXT_CHARACTERS,
+    Chunk,
+    cut_into_chunks,
+    order_by_beginnings,
+    passages_of,
+    without_repeated_empty,
+)
+from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch, SearchSettings
-from wordprob.scoring.progress import progress_callback
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch, SearchSettings
+from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
-from wordprob.scoring.text_order import order_by_beginnings
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
+from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words
 from wordprob.scoring.worker_pool import (
     RemoteModel,
     WorkerSetup,
@@ -248,38 +249,34 @@ class Scorer:
         """
         options = _options_among(locals())
         check_scoring_options(options)
-        documents = documents_of(texts, ids)
-        choice = choose_words(words, options.boundary, documents)
+        choice = choose_words(words, options.boundary, passages_of(texts, ids))
+        passages = choice.passages
         settings = self.settings(options)
-        n_characters = sum(len(document.text) for document in documents)
+        n_characters = sum(len(passage.text) for passage in passages)
         if readers is None:
             readers = useful_workers(self.model.batch_tokens, n_characters)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        self._check_sources(sources, len(documents), options)
+        self._check_sources(sources, len(passages), options)
         order = None
         if sources is None and n_characters > chunk_characters and self._capabilities.keeps_states:
-            order = order_by_beginnings([document.text for document in documents])
+            order = order_by_beginnings([passage.text for passage in passages])
         if order is not None:
-            documents = [documents[position] for position in order]
-            choice = choice.of_texts(order)
-        chosen = texts_to_score(documents)
-        to_score = [documents[position] for position in chosen]
-        words_to_score = choice.of_texts(chosen)
+            passages = [passages[position] for position in order]
+        chosen = without_repeated_empty(passages)
+        to_score = choice._replace(passages=[passages[position] for position in chosen])
         chunks: Sequence[Chunk] = ()
         if max_context is None and sources is None:
-            chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
+            chunks = self._chunks(to_score, settings, chunk_characters)
         elif max_context is not None:
-            limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
-            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
+            chunks = limited_chunks(to_score, parse_limit(max_context), self.model.tokenizer, chunk_characters)
         with progress_callback(progress) as advance:
-            shown = progress_over(advance, len(documents) - len(chosen))
+            shown = progress_over(advance, len(passages) - len(chosen))
             if sources is None:
                 scored = self._score(choice.definition, chunks, settings, readers, shown)
             else:
-                given = [sources[position] for position in chosen]
-                scored = self._score_targets(choice.definition, to_score, words_to_score, given, settings, shown)
-            scored = self._with_word_level(scored, words_to_score, options)
-            everything = with_empty_texts(scored, documents, chosen)
+                scored = self._score_targets(to_score, [sources[position] for position in chosen], settings, shown)
+            scored = self._with_word_level(scored, to_score, options)
+            everything = with_empty_texts(scored, passages, chosen)
             table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
             return table if order is None else table.in_order(order)
 
@@ -340,15 +337,16 @@ class Scorer:
         options = _options_among(locals())
         check_scoring_options(options, after_contexts=True)
         texts = continuations_of(context, continuations, ids, separator, crossed)
-        choice = choose_words_of_continuations(words, options.boundary, texts.whole, texts.begins)
-        settings = self.settings(options)
+        choice = choose_words(words, options.boundary, texts.passages, after_contexts=True)
+        settings, tokenizer = self.settings(options), self.model.tokenizer
         if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in texts.whole))
+            readers = useful_workers(self.model.batch_tokens, sum(len(passage.text) for passage in texts.passages))
         if max_context is None:
-            chunks = texts.chunks(choice, self.model.tokenizer, settings)
+            passages = with_heads(choice, texts.contexts, tokenizer, settings.max_text_tokens)
+            chunks = cut_into_chunks(passages, SHARED_CONTEXT_CHARACTERS, shares_context=True)
         else:
-            limited = LimitedTexts(texts.whole, texts.alone, texts.begins, choice, shares_context=True)
-            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
+            limit = parse_limit(max_context)
+            chunks = limited_chunks(choice, limit, tokenizer, SHARED_CONTEXT_CHARACTERS, shares_context=True)
         metadata = self._metadata(choice, options)
         if isinstance(context, str):
             metadata["context"] = context
@@ -405,9 +403,7 @@ class Scorer:
 
     def _score_targets(
         self,
-        definition: WordDefinition,
-        documents: Sequence[Document],
-        words: WordChoice,
+        choice: WordChoice,
         sources: Sequence[str],
         settings: BatchSettings,
         progress: Progress | None,
@@ -417,16 +413,16 @@ class Scorer:
         before = model.source
         done = 0
         try:
-            for source, group in groupby(range(len(documents)), key=lambda n: sources[n]):
-                positions = list(group)
+            by_source = groupby(zip(choice.passages, sources, strict=True), key=itemgetter(1))
+            for source, group in by_source:
+                passages = [passage for passage, _ in group]
                 model.set_source(source)
-                some = [documents[n] for n in positions]
                 chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
-                chunks = self._chunks(some, words.of_texts(positions), settings, chunk_characters)
-                yield from self._score(definition, chunks, settings, 0, None)
-                done += len(positions)
+                chunks = self._chunks(choice._replace(passages=passages), settings, chunk_characters)
+                yield from self._score(choice.definition, chunks, settings, 0, None)
+                done += len(passages)
                 if progress is not None:
-                    progress(done, len(documents))
+                    progress(done, len(choice.passages))
         finally:
             model.set_source(before)
 
@@ -455,14 +451,13 @@ class Scorer:
 
     def _is_small(self, chunk: Chunk) -> bool:
         """Return True if a chunk has too little text for threads to pay."""
-        n_characters = sum(len(document.text) for document in chunk.documents)
-        return n_characters <= SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens
+        return chunk.n_characters <= SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens
 
     def _score_small(
         self, preparer: TextPreparer, chunk: Chunk, settings: BatchSettings, progress: Progress | None
     ) -> Iterator[BatchScores]:
         """Score one small chunk without threads."""
-        text_done = count_on(progress, 0, len(chunk.documents))
+        text_done = count_on(progress, 0, len(chunk.passages))
         yield score_chunk(self.model, preparer, chunk, settings, PrefixStates(), text_done)
 
     def _with_word_level(
@@ -473,11 +468,10 @@ class Scorer:
             return scored
         from wordprob.scoring.word_entropy import with_word_level
 
-        rules = choice.rules
         return with_word_level(
             scored,
             self,
-            lambda text: choice.definition if rules is None else rules[text],
+            lambda text: choice.passages[text].rule or choice.definition,
             options.extras,
             options.max_open,
         )
@@ -517,26 +511,16 @@ class Scorer:
             max_width=_max_width(options, self.model),
         )
 
-    def _chunks(
-        self,
-        documents: Sequence[Document],
-        choice: WordChoice,
-        settings: BatchSettings,
-        chunk_characters: int,
-    ) -> list[Chunk]:
+    def _chunks(self, choice: WordChoice, settings: BatchSettings, chunk_characters: int) -> list[Chunk]:
         """Cut texts into chunks, large for a model that takes much at a time, and a text alone in one into sections."""
         chunks = []
-        lengths = [len(document.text) for document in documents]
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
-        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters, first_characters):
-            chunk = Chunk(
-                documents[part],
-                **choice.of_part(part),
-            )
-            is_whole = choice.given is not None or len(chunk.documents) > 1
+        for chunk in cut_into_chunks(choice.passages, chunk_characters, first_characters):
+            passage = chunk.passages[0]
+            is_whole = passage.words is not None or len(chunk.passages) > 1
             if not is_whole and self._capabilities.predicts_next_token:
                 tokenizer = self.model.tokenizer
-                chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
+                chunks += sections(passage, choice.definition, tokenizer, settings, chunk_characters)
             else:
                 chunks.append(chunk)
         return chunks

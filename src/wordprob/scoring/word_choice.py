@@ -8,18 +8,18 @@ coarsest built-in rule under which all words of its text end where they do, unle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import NamedTuple
 
 from wordprob.core.characters import is_white_space
 from wordprob.core.pattern_words import Regex
 from wordprob.core.span_words import WithoutBoundaries
-from wordprob.core.text import Document, Word
+from wordprob.core.text import Word
 from wordprob.core.user_words import locate, rule_for
 from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.errors import InputError
+from wordprob.scoring.passages import Passage
 
 Span = tuple[int, int]
 """Where a stretch of a text starts and ends, in characters."""
@@ -36,98 +36,70 @@ ATOMS_FOR_GIVEN_WORDS = "punctuation"
 """The definition by which the vocabulary is cut into atoms where words are given: fine enough for the other rules."""
 
 
-@dataclass(frozen=True)
-class WordChoice:
+class WordChoice(NamedTuple):
     """The words of texts.
 
     Attributes
     ----------
     definition
         What cuts the vocabulary into atoms, and the texts into words, unless the words are given.
-    given
-        The words of each text, where they are given.
-    rules
-        For each text, what ends its words, where they are given.
-    unscored
-        For each text, the numbers of words that only stand between those that were given.
     description
         What tables say that a word is.
+    passages
+        The texts, with their words and what ends them where the words are given.
     """
 
     definition: WordDefinition
     description: str
-    given: list[Sequence[Word]] | None = None
-    rules: list[WordDefinition] | None = None
-    unscored: list[Sequence[int]] | None = None
-
-    def of_texts(self, positions: Sequence[int]) -> WordChoice:
-        """Return the same for the texts at these positions only."""
-        if self.given is None:
-            return self
-        given = [self.given[position] for position in positions]
-        rules = None if self.rules is None else [self.rules[position] for position in positions]
-        unscored = None if self.unscored is None else [self.unscored[position] for position in positions]
-        return replace(self, given=given, rules=rules, unscored=unscored)
-
-    def of_part(self, part: slice) -> dict[str, Any]:
-        """Return the words of some consecutive texts, as the fields of a chunk that hold them."""
-        return {
-            "user_words": None if self.given is None else self.given[part],
-            "rules": None if self.rules is None else self.rules[part],
-            "unscored": None if self.unscored is None else self.unscored[part],
-        }
+    passages: list[Passage]
 
 
-def choose_words(words: Words, boundary: str, documents: Sequence[Document]) -> WordChoice:
-    """Return the words of texts, from a rule or as they are given."""
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        definition = define(words)
-        _check_matches(definition, documents)
-        return _by_rule(definition, boundary, documents)
-    begins = [0] * len(documents)
-    return _given(words, boundary, documents, begins, "text")
+def choose_words(words: Words, boundary: str, passages: list[Passage], *, after_contexts: bool = False) -> WordChoice:
+    """Return the words of texts, from a rule or as they are given.
 
-
-def choose_words_of_continuations(
-    words: Words, boundary: str, documents: Sequence[Document], begins: Sequence[int]
-) -> WordChoice:
-    """Return the same for continuations, which begin at these places: the words of their contexts follow the rule."""
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        return _by_rule(define(words), boundary, documents)
-    return _given(words, boundary, documents, begins, "continuation")
-
-
-def _by_rule(definition: WordDefinition, boundary: str, documents: Sequence[Document]) -> WordChoice:
+    Parameters
+    ----------
+    words, boundary
+        As for :meth:`wordprob.Scorer.score`.
+    passages
+        The texts.
+    after_contexts
+        Whether they are continuations: given words are then those of the continuations alone, and the words of their
+        contexts follow the rule.
+    """
+    if not isinstance(words, str) and isinstance(words, Sequence):
+        return _given(words, boundary, passages, "continuation" if after_contexts else "text")
+    definition = define(words)
+    if not after_contexts:
+        _check_matches(definition, passages)
     if boundary == BY_RULE:
-        return WordChoice(definition, definition.name)
+        return WordChoice(definition, definition.name, passages)
     if boundary == NO_BOUNDARY:
-        return WordChoice(WithoutBoundaries(definition), f"{definition.name}, boundary none")
+        return WordChoice(WithoutBoundaries(definition), f"{definition.name}, boundary none", passages)
     rule = define(boundary)
-    segmented: list[Sequence[Word]] = [definition.segment(document.text) for document in documents]
-    return WordChoice(rule, f"{definition.name}, boundary {boundary}", segmented, [rule] * len(documents))
+    segmented = [passage._replace(words=definition.segment(passage.text), rule=rule) for passage in passages]
+    return WordChoice(rule, f"{definition.name}, boundary {boundary}", segmented)
 
 
-def _given(
-    words: GivenWords, boundary: str, documents: Sequence[Document], begins: Sequence[int], what: str
-) -> WordChoice:
-    located: list[list[Word]] = []
-    for document, begin, given in zip(documents, begins, _lists(words, len(documents)), strict=True):
-        where = f"{what} {document.id}"
-        found = _place(document.text[begin:], given, where)
-        located.append([Word(word.text, word.start + begin, word.end + begin) for word in found])
-    rules = [
-        _rule(document.text, text_words, boundary) for document, text_words in zip(documents, located, strict=True)
-    ]
-    filled, unscored = [], []
-    for document, begin, rule, text_words in zip(documents, begins, rules, located, strict=True):
-        with_gaps, gaps = _fill_gaps(document.text, begin, text_words)
-        context = _context_words(document.text[:begin], rule)
-        filled.append([*context, *with_gaps])
-        unscored.append([len(context) + gap for gap in gaps])
-    names = sorted({rule.name for rule in rules})
+def _given(words: GivenWords, boundary: str, passages: Sequence[Passage], what: str) -> WordChoice:
+    lists = _lists(words, len(passages))
+    chosen = [_with_words(passage, given, boundary, what) for passage, given in zip(passages, lists, strict=True)]
     atoms = define(ATOMS_FOR_GIVEN_WORDS) if boundary in (BY_RULE, NO_BOUNDARY) else define(boundary)
+    names = sorted({passage.rule.name for passage in chosen if passage.rule is not None})
     description = "given, boundary none" if boundary == NO_BOUNDARY else f"given, by {' or '.join(names)}"
-    return WordChoice(atoms, description, list(filled), rules, list(unscored))
+    return WordChoice(atoms, description, chosen)
+
+
+def _with_words(passage: Passage, given: Sequence[str] | Sequence[Span], boundary: str, what: str) -> Passage:
+    """Return a passage with the words that were given for what comes after its context."""
+    text, begin = passage.text, passage.context_length
+    found = _place(text[begin:], given, f"{what} {passage.document.id}")
+    placed = [Word(word.text, word.start + begin, word.end + begin) for word in found]
+    rule = _rule(text, placed, boundary)
+    with_gaps, gaps = _fill_gaps(text, begin, placed)
+    context = list(rule.segment(text[:begin])) if begin else []
+    unscored = [len(context) + gap for gap in gaps]
+    return passage._replace(words=[*context, *with_gaps], rule=rule, unscored=unscored)
 
 
 def _rule(text: str, words: Sequence[Word], boundary: str) -> WordDefinition:
@@ -136,10 +108,6 @@ def _rule(text: str, words: Sequence[Word], boundary: str) -> WordDefinition:
         return rule_for([text], [words])
     rule = define(ATOMS_FOR_GIVEN_WORDS if boundary == NO_BOUNDARY else boundary)
     return WithoutBoundaries(rule) if boundary == NO_BOUNDARY else rule
-
-
-def _context_words(context: str, rule: WordDefinition) -> list[Word]:
-    return list(rule.segment(context)) if context else []
 
 
 def _lists(words: GivenWords, n_texts: int) -> list[Sequence[str] | Sequence[Span]]:
@@ -202,10 +170,10 @@ def _fill_gaps(text: str, begin: int, words: Sequence[Word]) -> tuple[list[Word]
     return filled, gaps
 
 
-def _check_matches(definition: WordDefinition, documents: Sequence[Document]) -> None:
+def _check_matches(definition: WordDefinition, passages: Sequence[Passage]) -> None:
     """Raise for a pattern that finds no word in any text."""
     if not isinstance(definition, Regex):
         return
-    with_text = [document.text for document in documents if document.text.strip()]
+    with_text = [passage.text for passage in passages if passage.text.strip()]
     if with_text and not any(definition.segment(text) for text in with_text):
-        raise InputError(f"the pattern in '{definition.name}' matches nothing in the {len(documents)} texts given.")
+        raise InputError(f"the pattern in '{definition.name}' matches nothing in the {len(passages)} texts given.")

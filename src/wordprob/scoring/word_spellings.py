@@ -19,9 +19,10 @@ from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
-from wordprob.scoring.prepared_batch import Chunk, PreparedBatch
+from wordprob.scoring.passages import Chunk, Passage
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words_of_continuations
+from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -144,8 +145,9 @@ def check_one_word(
 ) -> None:
     """Raise unless ``word`` is one word after a context; parameters as for :func:`spellings_of`."""
     text, begin = join_texts(context, word, separator)
-    choice = choose_words_of_continuations(words, boundary, [Document(0, text)], [begin])
-    found = choice.definition.segment(text) if choice.given is None else choice.given[0]
+    choice = choose_words(words, boundary, [Passage(Document(0, text), begin)], after_contexts=True)
+    given = choice.passages[0].words
+    found = choice.definition.segment(text) if given is None else given
     _check_count(sum(each.end > begin for each in found), word, choice)
 
 
@@ -193,10 +195,10 @@ def spellings_of(
     )
     check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     text, begin = join_texts(context, word, separator)
-    documents = [Document(0, text)]
-    choice = choose_words_of_continuations(words, options.boundary, documents, [begin])
+    passages = [Passage(Document(0, text), begin)]
+    choice = choose_words(words, options.boundary, passages, after_contexts=True)
     settings = scorer.settings(options)
-    chunk = Chunk(documents, user_words=choice.given, rules=choice.rules, context_lengths=[begin])
+    chunk = Chunk(choice.passages)
     states = PrefixStates()
     preparer = scorer.preparer(choice.definition)
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)

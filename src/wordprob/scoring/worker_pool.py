@@ -21,8 +21,9 @@ from wordprob.errors import ModelError
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores, Tokenizer
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
+from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk
+from wordprob.scoring.prepared_batch import BatchSettings
 from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
 from wordprob.tables.batch_scores import BatchScores
 
@@ -123,14 +124,14 @@ def score_in_workers(
     """
     setup = WorkerSetup(preparer, settings, model.vocab_size, model.max_tokens)
     pool = _Pool(model, setup, chunks)
-    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_texts = sum(len(chunk.passages) for chunk in chunks)
     n_done = n_yielded = 0
     finished: dict[int, BatchScores] = {}
     with pool.running(min(workers, len(chunks))):
         while n_yielded < len(chunks):
             number, scores = _checked(pool.results.get())
             finished[number] = scores
-            n_done += len(chunks[number].documents)
+            n_done += len(chunks[number].passages)
             if progress is not None:
                 progress(n_done, n_texts)
             while n_yielded in finished:
@@ -178,7 +179,7 @@ class _Pool:
                     number = self._next_chunks.popleft()
                 except IndexError:
                     return
-                channel.send(self.chunks[number]._replace(source_documents=None))
+                channel.send(self.chunks[number].without_sources())
                 while isinstance(message := channel.receive(), ModelCall):
                     channel.send(self._answer(message))
                 self.results.put(message if isinstance(message, Exception) else (number, message))
