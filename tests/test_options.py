@@ -13,8 +13,8 @@ from wordprob.options import ModelOptions, ScoringOptions, info_of, option
     ("given", "message"),
     [
         ({"unit": "bit"}, "no unit is called 'bit'; use bits or nats"),
-        ({"min_context": 0}, "min_context is 0; it must be at least 1"),
-        ({"readers": -1}, "readers is -1; it must be at least 0"),
+        ({"min_context": 0}, "`min_context` is 0; it must be a whole number of at least 1"),
+        ({"readers": -1}, "`readers` is -1; it must be a whole number of at least 0"),
         ({"words": "whitspace"}, "no word definition is called 'whitspace'"),
         ({"words": "regex:("}, "not a regular expression"),
         ({"extras": ["entropie"]}, "no further column is called 'entropie'"),

@@ -29,7 +29,7 @@ def candidates(
     context_file: Path | None,
     words_file: Path | None,
     given: tuple[str, ...],
-    separator: str | None,
+    separator: str,
     share: bool,
     per_word: bool,
     scoring: ScoringOptions,
@@ -67,15 +67,14 @@ def candidates(
     from wordprob.scoring.loading import load
 
     check_scoring_before_loading(model, scoring, after_contexts=True)
-    scorer = load(**model.to_dict())
-    options = scoring.to_dict("words")
-    if separator is not None:
-        options["separator"] = separator
+    scorer = load(**model.to_dict()).with_options(scoring)
     with progress(len(continuations)) as advance:
         if per_word:
-            table = scorer.score_continuations(before, continuations, words, progress=advance, **options)
+            table = scorer.score_continuations(before, continuations, words, separator=separator, progress=advance)
         else:
-            table = scorer.score_candidates(before, continuations, words, share=share, progress=advance, **options)
+            table = scorer.score_candidates(
+                before, continuations, words, share=share, separator=separator, progress=advance
+            )
     emit(table, output, format_, force, escape_formulas)
 
 

@@ -76,6 +76,16 @@ def scoring_options(*left_out: str) -> Callable[[Function], Function]:
     return options_of(ScoringOptions, "scoring", *left_out)
 
 
+def some_options_of(options: type[Options], parameter: str, *names: str) -> Callable[[Function], Function]:
+    """Give a command the flags of those options of a set that have these names, as :func:`options_of` does."""
+    return options_of(options, parameter, *(name for name in options.names() if name not in names))
+
+
+def some_scoring_options(*names: str) -> Callable[[Function], Function]:
+    """Add the flags of the options of scoring that have these names; the command gets ``scoring``."""
+    return some_options_of(ScoringOptions, "scoring", *names)
+
+
 def models_options(default: Sequence[str] = (DEFAULT_MODEL,)) -> Callable[[Function], Function]:
     """Add the flags of :func:`model_options` where several models may be named.
 
@@ -194,7 +204,7 @@ def _flag(declared: Field[Any]) -> Callable[[Any], Any]:
         *_flag_names(declared),
         type=_value_type(declared),
         default=default,
-        show_default=default is not None,
+        show_default=default is not None and not str(default).isspace() and default != "",
         help=info.help,
     )
 
@@ -255,39 +265,11 @@ def _value_type(declared: Field[Any]) -> Any:
 # --- flags that only commands have ------------------------------------------------------------------------------------
 
 
-def table_options(function: Function) -> Function:
-    """Add the flags that say how a table holds its texts."""
-    return with_options(
-        function,
-        (
-            click.option(
-                "--input-format", help="text, csv, tsv, jsonl, parquet or xlsx; by default the file's ending."
-            ),
-            click.option(
-                "--encoding",
-                help="Encoding of the file, such as cp1252; by default detected from its bytes, and announced.",
-            ),
-            click.option("--sheet", help="Sheet of an Excel file that has several."),
-            click.option("--text-column", help="Column with a text on each row."),
-            click.option("--word-column", help="Column with a word on each row."),
-            click.option("--group-by", help="Columns whose values identify a text, such as item,condition; or none."),
-            click.option(
-                "--space-after", help="Column of true/false: whether a space follows the word. Default: always."
-            ),
-            click.option("--per-word", is_flag=True, help="For texts on rows: return a row for each of their words."),
-            click.option("--sum-by", help="For words on rows: add up each region, named by this column."),
-            click.option("--prefix", default="", help="Prefix for the names of all new columns."),
-            click.option(
-                "--decimal", type=click.Choice([".", ","]), help="Decimal mark in CSV; by default the file's."
-            ),
-        ),
-    )
-
-
 def separator_option(function: Function) -> Function:
     """Add the flag that says what stands between a context and what follows it."""
     return click.option(
         "--separator",
+        default=" ",
         help="What stands between the context and what follows, unless one has white space there. Default: a space.",
     )(function)
 

@@ -25,19 +25,9 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ranges
 from wordprob.covers.search_steps import WHOLE_WORD, EndingSteps, StepKind, Steps
-from wordprob.errors import OptionError
 
 MAX_OPENED_PER_ROUND = 16
 """Prefixes of one word that are opened together, at most."""
-
-
-def check_tolerance(tolerance: float) -> None:
-    """Raise, unless this is a number above 0."""
-    if not isinstance(tolerance, int | float) or not tolerance > 0:
-        raise OptionError(
-            f"`tolerance` is {tolerance}; it must be a number of bits above 0, such as 0.01, or inf to ask the model "
-            "nothing further."
-        )
 
 
 class SearchedWord(NamedTuple):

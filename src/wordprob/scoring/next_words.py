@@ -12,7 +12,7 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
-from wordprob.options import SPELLINGS
+from wordprob.options import MAX_OPEN, SPELLINGS
 from wordprob.scoring.capability_checks import enumerable_definition
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.requests import Progress
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_TOP = 20
-MAX_OPEN = 1000
-"""Beginnings of words that are looked into for a context, at most, by default."""
-
 NEGLIGIBLE = 1e-5
 """The probability of a word is that found by the search if no larger share of it may be missing."""
 SPELLINGS_LEFT = 2.0**0.01 - 1.0

@@ -7,12 +7,13 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
+import copy
 import html
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, Unpack, overload
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
@@ -22,7 +23,7 @@ from wordprob.errors import InputError
 from wordprob.models.capabilities import Capabilities, capabilities_of
 from wordprob.models.given import wrap_given_model
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.options import ScoringOptions
+from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
 from wordprob.scoring.beyond_texts import ask_beyond_texts
@@ -49,7 +50,7 @@ from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch, Search
 from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words
+from wordprob.scoring.word_choice import GivenWords, Rule, WordChoice, Words, choose_words
 from wordprob.scoring.worker_pool import (
     RemoteModel,
     WorkerSetup,
@@ -149,6 +150,7 @@ class Scorer:
 
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
         self.model = wrap_given_model(model, tokenizer)
+        self.options = ScoringOptions()
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     @property
@@ -179,24 +181,43 @@ class Scorer:
             facts.append(f"{model.metadata.get('dtype', '')} on {model.metadata['device']}".strip())
         return facts
 
+    def with_options(
+        self,
+        options: ScoringOptions | None = None,
+        /,
+        *,
+        words: Rule | None = None,
+        **changed: Unpack[ScoringKeywords],
+    ) -> Scorer:
+        """Return a scorer with the same model that has other defaults.
+
+        Parameters
+        ----------
+        options
+            All options at once; by default those of this scorer.
+        words, **changed
+            Options by name, as :class:`wordprob.options.ScoringOptions` has them.
+
+        Examples
+        --------
+        >>> import wordprob
+        >>> scorer = wordprob.load("exact:bow").with_options(words="punctuation", unit="nats")
+        >>> scorer.score("She saw the mark").unit
+        'nats'
+        """
+        other = copy.copy(self)
+        other.options = (options or self.options).updated(_by_name(words, changed))
+        return other
+
     def score(
         self,
         texts: str | Iterable[str],
-        words: Words = "whitespace",
+        words: Words | None = None,
         *,
-        boundary: str = BY_RULE,
-        unit: str = "bits",
         ids: Sequence[int | str] | None = None,
-        min_context: int | None = None,
-        max_context: str | int | None = None,
-        extras: Collection[str] = (),
-        estimators: Collection[str] = (),
-        spellings: str = "own",
-        tolerance: float = 0.01,
-        max_open: int = 128,
-        progress: Progress | bool | None = None,
-        readers: int | None = 0,
         sources: Sequence[str] | None = None,
+        progress: Progress | bool | None = None,
+        **options: Unpack[ScoringKeywords],
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -205,101 +226,58 @@ class Scorer:
         texts
             One text or several. They are scored independently and are never changed.
         words
-            ``whitespace``, ``punctuation``, ``characters``, ``regex:PATTERN``, a
+            What a word is: ``whitespace`` (the default), ``punctuation``, ``characters``, ``regex:PATTERN``, a
             :class:`wordprob.core.words.WordDefinition`, or the words themselves: a list for each text (or one list for
             one text). The words of a list are strings, or pairs of where they start and end in the text; what lies
             between them is then context.
-        boundary
-            What ends a word: ``rule``, the rule by which words are found (for lists, the coarsest rule under which the
-            words of a text end where they do); ``none``, for the probability that the text goes on with the characters
-            of the word, whatever comes next; or the name of another rule.
-        unit
-            ``bits`` or ``nats``.
         ids
             Names for the texts; counted from 0 by default.
-        min_context
-            For texts longer than the model's context: how many tokens each word has before it, at least.
-        max_context
-            The most context that a word may have: a number of tokens (``50`` or ``"50tokens"``) or of words
-            (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
-            word. By default the context is all of the text before the word.
-        extras
-            Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of
-            the token that came there (formerly ``entropy`` and ``rank``, which are still accepted);
-            ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of
-            the word that came.
-        estimators
-            Further estimators that were registered; each adds a column ``surprisal_<name>``.
-        spellings
-            ``own`` counts the tokenizer's own spellings of a word. ``all`` counts every token sequence that writes it
-            as well, and adds ``surprisal_all`` with the bounds ``surprisal_all_low`` and ``surprisal_all_high``.
-        tolerance
-            For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
-            asked nothing further.
-        max_open
-            For all spellings, and at the level of words: how many beginnings are looked into for a word, at most.
+        sources
+            For encoder–decoder models: the source of each text, which is then the target.
         progress
             ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
             long text counts as several.
-        readers
-            Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
-            starts as many as pay.
-        sources
-            For encoder–decoder models: the source of each text, which is then the target.
+        **options
+            Options of scoring by name: ``boundary``, ``unit``, ``min_context``, ``max_context``, ``extras``,
+            ``estimators``, ``spellings``, ``tolerance``, ``max_open``, ``readers``.
+            :class:`wordprob.options.ScoringOptions` describes them.
         """
-        options = _options_among(locals())
-        check_scoring_options(options)
-        choice = choose_words(words, options.boundary, passages_of(texts, ids))
-        passages = choice.passages
-        settings = self.settings(options)
-        n_characters = sum(len(passage.text) for passage in passages)
-        if readers is None:
-            readers = useful_workers(self.model.batch_tokens, n_characters)
+        chosen = self._options(words, options, "ids", "sources")
+        check_scoring_options(chosen)
+        choice = choose_words(_words(words, chosen), chosen.boundary, passages_of(texts, ids))
+        settings = self.settings(chosen)
+        self._check_sources(sources, len(choice.passages), chosen)
+        readers = self._readers(chosen, choice)
         chunk_characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        self._check_sources(sources, len(passages), options)
-        order = None
-        if sources is None and n_characters > chunk_characters and self._capabilities.keeps_states:
-            order = order_by_beginnings([passage.text for passage in passages])
+        order = self._order(choice, chunk_characters) if sources is None else None
         if order is not None:
-            passages = [passages[position] for position in order]
-        chosen = without_repeated_empty(passages)
-        to_score = choice._replace(passages=[passages[position] for position in chosen])
-        chunks: Sequence[Chunk] = ()
-        if max_context is None and sources is None:
-            chunks = self._chunks(to_score, settings, chunk_characters)
-        elif max_context is not None:
-            chunks = limited_chunks(to_score, parse_limit(max_context), self.model.tokenizer, chunk_characters)
+            choice = choice.at(order)
+        scored_texts = without_repeated_empty(choice.passages)
+        to_score = choice.at(scored_texts)
         with progress_callback(progress) as advance:
-            shown = progress_over(advance, len(passages) - len(chosen))
+            shown = progress_over(advance, len(choice.passages) - len(scored_texts))
             if sources is None:
+                chunks = self._chunks(to_score, settings, chunk_characters, chosen.max_context)
                 scored = self._score(choice.definition, chunks, settings, readers, shown)
             else:
-                scored = self._score_targets(to_score, [sources[position] for position in chosen], settings, shown)
-            scored = self._with_word_level(scored, to_score, options)
-            everything = with_empty_texts(scored, passages, chosen)
-            table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+                of_texts = [sources[position] for position in scored_texts]
+                scored = self._score_targets(to_score, of_texts, settings, chunk_characters, shown)
+            scored = self._with_word_level(scored, to_score, chosen)
+            everything = with_empty_texts(scored, choice.passages, scored_texts)
+            table = WordTable.build(everything, self._metadata(choice, chosen), chosen.unit, chosen.extras)
             return table if order is None else table.in_order(order)
 
     def score_continuations(
         self,
         context: str | Iterable[str],
         continuations: Iterable[str],
-        words: Words = "whitespace",
+        words: Words | None = None,
         *,
         crossed: bool = False,
-        boundary: str = BY_RULE,
-        unit: str = "bits",
-        ids: Sequence[int | str] | None = None,
         separator: str = " ",
-        min_context: int | None = None,
-        max_context: str | int | None = None,
-        extras: Collection[str] = (),
-        estimators: Collection[str] = (),
-        spellings: str = "own",
-        tolerance: float = 0.01,
-        max_open: int = 128,
+        ids: Sequence[int | str] | None = None,
         progress: Progress | bool | None = None,
-        readers: int | None = 0,
+        **options: Unpack[ScoringKeywords],
     ) -> WordTable:
         """Return the surprisal of each continuation's words, given the context.
 
@@ -312,16 +290,14 @@ class Scorer:
             What comes before; may be empty. Or several contexts, one for each continuation.
         continuations
             What may come next: words or longer stretches, as many as you like.
+        words
+            As for :meth:`score`; lists of words are those of the continuations alone.
         crossed
             For several contexts: score every continuation after each of them. The texts of the first context come
             first.
-        words
-            As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        boundary, unit, ids, min_context, max_context, extras, estimators
-            As for :meth:`score`.
-        spellings, tolerance, max_open, progress, readers
+        ids, progress, **options
             As for :meth:`score`.
 
         Examples
@@ -334,28 +310,27 @@ class Scorer:
         >>> table.to_pandas()["word"].tolist()
         ['mark', 'saw', 'the']
         """
-        options = _options_among(locals())
-        check_scoring_options(options, after_contexts=True)
+        chosen = self._options(words, options, "crossed", "separator", "ids")
+        check_scoring_options(chosen, after_contexts=True)
         texts = continuations_of(context, continuations, ids, separator, crossed)
-        choice = choose_words(words, options.boundary, texts.passages, after_contexts=True)
-        settings, tokenizer = self.settings(options), self.model.tokenizer
-        if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(passage.text) for passage in texts.passages))
-        if max_context is None:
+        choice = choose_words(_words(words, chosen), chosen.boundary, texts.passages, after_contexts=True)
+        settings, tokenizer = self.settings(chosen), self.model.tokenizer
+        readers = self._readers(chosen, choice)
+        if chosen.max_context is None:
             passages = with_heads(choice, texts.contexts, tokenizer, settings.max_text_tokens)
             chunks = cut_into_chunks(passages, SHARED_CONTEXT_CHARACTERS, shares_context=True)
         else:
-            limit = parse_limit(max_context)
+            limit = parse_limit(chosen.max_context)
             chunks = limited_chunks(choice, limit, tokenizer, SHARED_CONTEXT_CHARACTERS, shares_context=True)
-        metadata = self._metadata(choice, options)
+        metadata = self._metadata(choice, chosen)
         if isinstance(context, str):
             metadata["context"] = context
         with progress_callback(progress) as advance:
             scored = self._score(choice.definition, chunks, settings, readers, advance)
-            return WordTable.build(scored, metadata, unit, options.extras)
+            return WordTable.build(scored, metadata, chosen.unit, chosen.extras)
 
     def score_candidates(
-        self, context: str | Iterable[str], candidates: Iterable[str], words: Words = "whitespace", **options: Any
+        self, context: str | Iterable[str], candidates: Iterable[str], words: Words | None = None, **options: Any
     ) -> WordTable:
         """Return a row for each candidate after a context, or after each of several, with its probability.
 
@@ -365,30 +340,55 @@ class Scorer:
 
         return score_candidates(self, context, candidates, words, **options)
 
-    def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
-        """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
+    def spellings(
+        self,
+        context: str,
+        word: str,
+        words: Rule | None = None,
+        *,
+        separator: str = " ",
+        **options: Unpack[ScoringKeywords],
+    ) -> WordSpellings:
+        """Return the spellings of a word after a context, whichever ``spellings`` are counted elsewhere.
+
+        See :func:`wordprob.scoring.word_spellings.spellings_of`.
+        """
         from wordprob.scoring.word_spellings import spellings_of
 
-        return spellings_of(self, context, word, words, **options)
+        chosen = self._options(words, options, "separator")
+        used = {name: getattr(chosen, name) for name in ("boundary", "unit", "tolerance", "max_open")}
+        return spellings_of(self, context, word, chosen.words, separator=separator, **used)
 
     @overload
-    def next_words(self, context: str, words: str = ..., **options: Any) -> NextWords: ...
+    def next_words(self, context: str, words: Rule | None = ..., **options: Any) -> NextWords: ...
 
     @overload
-    def next_words(self, context: Sequence[str], words: str = ..., **options: Any) -> list[NextWords]: ...
+    def next_words(self, context: Sequence[str], words: Rule | None = ..., **options: Any) -> list[NextWords]: ...
 
     def next_words(
-        self, context: str | Sequence[str], words: str = "whitespace", **options: Any
+        self, context: str | Sequence[str], words: Rule | None = None, **options: Any
     ) -> NextWords | list[NextWords]:
         """Return the words that could come after a context, or after each of several, which are searched together.
 
-        See :func:`wordprob.scoring.next_words.next_words`.
+        See :func:`wordprob.scoring.next_words.next_words` for ``top``, ``mass`` and ``progress``. The other options are
+        those of scoring, and ``unit``, ``spellings`` and ``max_open`` matter here.
         """
         from wordprob.scoring.next_words import next_words
 
-        if isinstance(context, str):
-            return next_words(self, [context], words, **options)[0]
-        return next_words(self, context, words, **options)
+        own = {name: options.pop(name) for name in ("top", "mass", "progress") if name in options}
+        chosen = self._options(words, options, "top", "mass")
+        used = {name: getattr(chosen, name) for name in ("unit", "spellings", "max_open")}
+        contexts = [context] if isinstance(context, str) else context
+        found = next_words(self, contexts, chosen.words, **own, **used)
+        return found[0] if isinstance(context, str) else found
+
+    def _options(self, words: Words | None, options: Mapping[str, Any], *others: str) -> ScoringOptions:
+        """Return the options of a call: those of the scorer, and those given by name.
+
+        ``others`` are further keywords of the call, which a wrong name may stand for.
+        """
+        rule = None if _are_given(words) else words
+        return self.options.updated(_by_name(rule, options), ["words", *others, "progress"])
 
     # --- targets of encoder–decoder models ---
 
@@ -406,6 +406,7 @@ class Scorer:
         choice: WordChoice,
         sources: Sequence[str],
         settings: BatchSettings,
+        chunk_characters: int,
         progress: Progress | None,
     ) -> Iterator[BatchScores]:
         """Score texts given their sources; texts in a row that have the same one are scored together."""
@@ -417,7 +418,6 @@ class Scorer:
             for source, group in by_source:
                 passages = [passage for passage, _ in group]
                 model.set_source(source)
-                chunk_characters = CHARACTERS_PER_BATCH_TOKEN * model.batch_tokens
                 chunks = self._chunks(choice._replace(passages=passages), settings, chunk_characters)
                 yield from self._score(choice.definition, chunks, settings, 0, None)
                 done += len(passages)
@@ -464,7 +464,7 @@ class Scorer:
         self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions
     ) -> Iterator[BatchScores]:
         """Add what is wanted of the words that could have come, if anything is."""
-        if not WordLevel.of(options.extras):
+        if not (options.extras and WordLevel.of(options.extras)):
             return scored
         from wordprob.scoring.word_entropy import with_word_level
 
@@ -511,8 +511,28 @@ class Scorer:
             max_width=_max_width(options, self.model),
         )
 
-    def _chunks(self, choice: WordChoice, settings: BatchSettings, chunk_characters: int) -> list[Chunk]:
+    def _readers(self, options: ScoringOptions, choice: WordChoice) -> int:
+        """Return how many processes read the texts; as many as pay, unless a number was chosen."""
+        if options.readers is not None:
+            return options.readers
+        return useful_workers(self.model.batch_tokens, choice.n_characters)
+
+    def _order(self, choice: WordChoice, chunk_characters: int) -> list[int] | None:
+        """Return another order of texts that need several chunks, if the model saves work with it."""
+        if choice.n_characters <= chunk_characters or not self._capabilities.keeps_states:
+            return None
+        return order_by_beginnings([passage.text for passage in choice.passages])
+
+    def _chunks(
+        self,
+        choice: WordChoice,
+        settings: BatchSettings,
+        chunk_characters: int,
+        limit: str | int | None = None,
+    ) -> list[Chunk]:
         """Cut texts into chunks, large for a model that takes much at a time, and a text alone in one into sections."""
+        if limit is not None:
+            return limited_chunks(choice, parse_limit(limit), self.model.tokenizer, chunk_characters)
         chunks = []
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
         for chunk in cut_into_chunks(choice.passages, chunk_characters, first_characters):
@@ -548,16 +568,6 @@ def _search_settings(options: ScoringOptions) -> SearchSettings | None:
     return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
 
 
-def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
-    """Return the options of scoring that are among the arguments of a method, checked."""
-    chosen = {
-        "words": _rule_of(arguments["words"]),
-        "extras": tuple(arguments["extras"]),
-        "estimators": tuple(arguments["estimators"]),
-    }
-    return ScoringOptions.pick({**arguments, **chosen})
-
-
 def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
     if capabilities_of(model).has_whole_distributions:
@@ -565,6 +575,16 @@ def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
     return options.tolerance * math.log(2.0)
 
 
-def _rule_of(words: Words) -> str | WordDefinition:
-    """Return the rule that options are checked with; lists of words are checked against the texts later."""
-    return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
+def _are_given(words: object) -> TypeGuard[GivenWords]:
+    """Return True for lists of words, which are checked against the texts."""
+    return not isinstance(words, str) and isinstance(words, Sequence)
+
+
+def _words(words: Words | None, options: ScoringOptions) -> Words:
+    """Return the words of a call: as they are given, or by the rule of the options."""
+    return words if _are_given(words) else options.words
+
+
+def _by_name(words: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by name; ``words``, where it was specified, is one of them."""
+    return {**options} if words is None else {"words": words, **options}

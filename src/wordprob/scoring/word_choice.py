@@ -27,7 +27,10 @@ Span = tuple[int, int]
 GivenWords = Sequence[str] | Sequence[Span] | Sequence[Sequence[str]] | Sequence[Sequence[Span]]
 """The words themselves, or where they stand: a list for each text, or one list for one text."""
 
-Words = str | WordDefinition | GivenWords
+Rule = str | WordDefinition
+"""A word definition, or its name."""
+
+Words = Rule | GivenWords
 
 BY_RULE = "rule"
 NO_BOUNDARY = "none"
@@ -52,6 +55,15 @@ class WordChoice(NamedTuple):
     definition: WordDefinition
     description: str
     passages: list[Passage]
+
+    @property
+    def n_characters(self) -> int:
+        """How many characters the texts have."""
+        return sum(len(passage.document.text) for passage in self.passages)
+
+    def at(self, positions: Sequence[int]) -> WordChoice:
+        """Return the same for the texts at these positions, in this order."""
+        return self._replace(passages=[self.passages[position] for position in positions])
 
 
 def choose_words(words: Words, boundary: str, passages: list[Passage], *, after_contexts: bool = False) -> WordChoice:

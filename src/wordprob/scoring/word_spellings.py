@@ -22,7 +22,7 @@ from wordprob.scoring.continuations import join_texts
 from wordprob.scoring.passages import Chunk, Passage
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words
+from wordprob.scoring.word_choice import BY_RULE, Rule, WordChoice, choose_words
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def spellings_of(
     scorer: Scorer,
     context: str,
     word: str,
-    words: str = "whitespace",
+    words: Rule = "whitespace",
     *,
     boundary: str = BY_RULE,
     unit: str = "bits",

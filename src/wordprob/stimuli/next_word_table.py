@@ -10,6 +10,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
+from wordprob.options import ScoringOptions
 from wordprob.scoring.next_words import NextWords
 from wordprob.stimuli.stimulus_reading import open_table
 from wordprob.tables.columns import stack
@@ -44,19 +45,19 @@ class Contexts:
     column: str = ""
     prefix: str = ""
 
-    def check_columns(self, labels: Sequence[str], spellings: str) -> None:
+    def check_columns(self, labels: Sequence[str], options: ScoringOptions) -> None:
         """Raise if the table has columns with the names of new ones already.
 
         Parameters
         ----------
         labels
             The names of the models.
-        spellings
-            ``own`` or ``all``.
+        options
+            How the words are found.
         """
         if self.sheet is None:
             return
-        names = [*(["model"] if len(labels) > 1 else []), *COLUMNS, *([HIGHEST] if spellings == "all" else [])]
+        names = [*(["model"] if len(labels) > 1 else []), *COLUMNS, *([HIGHEST] if options.spellings == "all" else [])]
         new = [self.prefix + name for name in names if not self._has_already(name)]
         if clashes := [name for name in new if name in self.sheet.columns]:
             example = f"{self.prefix}wp_"

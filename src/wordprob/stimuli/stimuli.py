@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wordprob.errors import OptionError
 from wordprob.models.registry import is_on_server
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
 from wordprob.scoring.model_choice import Model, as_models, check_models, check_models_can_score, open_scorer
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
+from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.stimuli.stimulus_columns import assemble, columns_of_model
 from wordprob.tables import columns
@@ -26,13 +28,7 @@ from wordprob.tables.stimulus_table import StimulusTable
 class Stimuli(StimulusTable):
     """A table that has been read and checked, and can be scored."""
 
-    def check_columns(
-        self,
-        labels: Sequence[str],
-        shape: str,
-        extras: Collection[str] = (),
-        estimates: Collection[str] = (),
-    ) -> None:
+    def check_columns(self, labels: Sequence[str], shape: str, options: ScoringOptions | None = None) -> None:
         """Raise, before a model is loaded, unless the new columns have names that the table does not have.
 
         Parameters
@@ -41,14 +37,14 @@ class Stimuli(StimulusTable):
             The names of the models, from :func:`wordprob.scoring.model_choice.check_models`.
         shape
             ``long`` or ``wide``.
-        extras
-            As for :meth:`wordprob.Scorer.score`.
-        estimates
-            The names of further estimates, from :func:`wordprob.tables.schema.further_estimates`.
+        options
+            How texts are scored.
         """
+        options = options or ScoringOptions()
+        estimates = further_estimates(options.estimators, options.spellings)
         if any(map(is_on_server, labels)):
             estimates = [*estimates, *SERVER_BOUNDS]
-        names = columns.expected_columns(self, extras, estimates)
+        names = columns.expected_columns(self, options.extras, estimates)
         columns.check_new_columns(self, names, labels, shape)
 
     def score(
@@ -68,7 +64,7 @@ class Stimuli(StimulusTable):
         models
             One model or several.
         options
-            How to score. What a word is was decided when the table was read.
+            How to score; by default what a scorer has. What a word is was decided when the table was read.
         shape
             For several models: ``long`` or ``wide``.
         load_options
@@ -77,18 +73,17 @@ class Stimuli(StimulusTable):
             ``True`` shows a progress bar. Or a function that is called with the number of texts that are done and the
             number of all texts, over all models.
         **scoring
-            Arguments of :meth:`wordprob.Scorer.score`, which override ``options``.
+            Options of scoring by name, which replace those of ``options``.
         """
         models = as_models(models)
-        arguments = scoring_arguments(options, scoring)
+        chosen = options_for(models, options, scoring)
         labels = check_models(models)
-        estimates = further_estimates(arguments.get("estimators", ()), arguments.get("spellings", "own"))
-        self.check_columns(labels, shape, arguments.get("extras", ()), estimates)
+        self.check_columns(labels, shape, chosen)
         check_models_can_score(
             models,
-            ScoringOptions.pick(arguments),
+            chosen,
             load_options,
-            has_sources=self.source_column is not None,
+            has_sources=self.options.source_column is not None,
             after_contexts=self.layout.contexts is not None,
         )
         distinct_texts, number_of_text = self._distinct_texts()
@@ -98,7 +93,10 @@ class Stimuli(StimulusTable):
         with progress_callback(progress) as advance:
             for n, (label, model) in enumerate(zip(labels, models, strict=True)):
                 shown = _offset_progress(advance, n * n_distinct, len(models) * n_distinct)
-                table = self._score_texts(model, load_options or {}, distinct_texts, progress=shown, **arguments)
+                # A model that is opened here is not kept.
+                scorer = open_scorer(model, **(load_options or {})).with_options(chosen)
+                table = self._score_texts(scorer, distinct_texts, shown)
+                del scorer
                 results[label] = columns_of_model(self, table, number_of_text)
                 metadata[label] = table.metadata
                 columns.check_new_columns(self, list(results[label].added.columns), labels, shape)
@@ -121,12 +119,9 @@ class Stimuli(StimulusTable):
         numbers = {key: number for number, key in enumerate(chosen)}
         return [positions[key] for key in chosen], [numbers[key] for key in keys]
 
-    def _score_texts(
-        self, model: Model, load_options: Mapping[str, Any], positions: Sequence[int], **scoring: Any
-    ) -> WordTable:
-        """Score the texts at these positions; a model that is opened here is not kept."""
-        scorer = open_scorer(model, **load_options)
-        words: Words = self.words
+    def _score_texts(self, scorer: Scorer, positions: Sequence[int], progress: Progress | None) -> WordTable:
+        """Score the texts at these positions."""
+        words: Words | None = self.words
         if self.layout.places is not None:
             words = [self.layout.places[position] for position in positions]
         elif self.layout.words is not None:
@@ -134,22 +129,25 @@ class Stimuli(StimulusTable):
         texts = [self.layout.texts[position] for position in positions]
         if self.layout.contexts is not None:
             contexts = [self.layout.contexts[position] for position in positions]
-            return scorer.score_continuations(contexts, texts, words, separator=self.separator, **scoring)
+            separator = self.options.separator
+            return scorer.score_continuations(contexts, texts, words, separator=separator, progress=progress)
         sources = self.sources()
-        if sources is not None:
-            scoring["sources"] = [sources[position] for position in positions]
-        return scorer.score(texts, words, **scoring)
+        of_texts = None if sources is None else [sources[position] for position in positions]
+        return scorer.score(texts, words, sources=of_texts, progress=progress)
 
 
-def scoring_arguments(options: ScoringOptions | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of :meth:`wordprob.Scorer.score` from options and from arguments that override them.
+def options_for(models: Sequence[Model], options: ScoringOptions | None, by_name: Mapping[str, Any]) -> ScoringOptions:
+    """Return how models score texts: by options, or by what scorers have; options by name replace these.
 
-    ``words`` is not among them, as it depends on the table.
+    Raises if scorers would score in different ways.
     """
-    arguments = {} if options is None else options.to_dict("words")
-    if not arguments.get("estimators"):
-        arguments.pop("estimators", None)
-    return {**arguments, **overrides}
+    own = [model.options if isinstance(model, Scorer) else ScoringOptions() for model in models]
+    chosen = [(options or each).updated(by_name) for each in own]
+    for each in chosen[1:]:
+        for name, value in each.to_dict().items():
+            if value != getattr(chosen[0], name):
+                raise OptionError(f"the scorers have different values of `{name}`; specify it here.")
+    return chosen[0]
 
 
 def _offset_progress(progress: Progress | None, done: int, total: int) -> Progress | None:

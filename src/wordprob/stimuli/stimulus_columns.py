@@ -40,11 +40,11 @@ def columns_of_model(stimuli: StimulusTable, table: WordTable, number_of_text: S
     words, texts = _repeat_texts(table, number_of_text)
     if layout.word_column is not None:
         words["note"] = _notes_on_cells(words)
-    if stimuli.predictors:
+    if stimuli.options.predictors:
         words = _with_predictors(stimuli, words)
-    if stimuli.sum_by is not None:
+    if stimuli.options.sum_by is not None:
         added = regions.add_up(words, layout.texts, stimuli.regions())
-    elif layout.spans is not None and stimuli.per_word:
+    elif layout.spans is not None and stimuli.options.per_word:
         added = words.assign(region=regions.region_names(words, layout.spans))
         if layout.contexts is not None:
             added = regions.with_wordless(added, layout.texts, layout.spans, layout.unscored)
@@ -88,7 +88,7 @@ def _with_predictors(stimuli: StimulusTable, words: pd.DataFrame) -> pd.DataFram
     """Return the words with length, frequency and the values of the words before them; ``note`` stays last."""
     from wordprob.analysis.frequencies import unigrams, zipf
 
-    source = stimuli.frequencies or DEFAULT_FREQUENCIES
+    source = stimuli.options.frequencies or DEFAULT_FREQUENCIES
     frequency = zipf(words["word"], unigrams(source))
     missing = [f"no frequency in {source}" if unknown else "" for unknown in np.isnan(frequency)]
     notes = [_joined_notes(both) for both in zip(words["note"], missing, strict=True)]
@@ -117,7 +117,7 @@ def assemble(
     sheet, rows = stimuli.own_rows(first.texts)
     if shape == "long":
         rows = np.tile(rows, len(results))
-    added = columns.combine({label: result.added for label, result in results.items()}, shape, stimuli.prefix)
+    added = columns.combine({label: result.added for label, result in results.items()}, shape, stimuli.options.prefix)
     words = columns.stack({label: result.words for label, result in results.items()})
     texts = columns.stack({label: result.texts for label, result in results.items()})
     return ScoredTable(
@@ -130,11 +130,11 @@ def assemble(
 
 def _table_metadata(stimuli: StimulusTable, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the metadata of the table: what all models have in common, and where the texts come from."""
-    layout = {**stimuli.layout.to_metadata(), "sum_by": stimuli.sum_by or "", "prefix": stimuli.prefix}
+    layout = {**stimuli.layout.to_metadata(), "sum_by": stimuli.options.sum_by or "", "prefix": stimuli.options.prefix}
     if stimuli.layout.contexts is not None:
-        layout["separator"] = stimuli.separator
-    if stimuli.predictors:
-        layout |= {"frequencies": stimuli.frequencies or DEFAULT_FREQUENCIES, **PREDICTOR_METADATA}
+        layout["separator"] = stimuli.options.separator
+    if stimuli.options.predictors:
+        layout |= {"frequencies": stimuli.options.frequencies or DEFAULT_FREQUENCIES, **PREDICTOR_METADATA}
     return table_metadata(metadata, stimuli.sheet.name, layout)
 
 

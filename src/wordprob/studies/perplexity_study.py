@@ -16,7 +16,7 @@ from wordprob.errors import InputError, OptionError, counted
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.sources import Source, find
-from wordprob.studies.options import PerplexityOptions, check_scoring, combined
+from wordprob.studies.options import PerplexityOptions, check_scoring
 from wordprob.studies.scoring import (
     StudyProgress,
     as_list,
@@ -74,7 +74,7 @@ def perplexity(
     >>> totals[["model", "n_words", "bits_per_word"]].round(4).values.tolist()
     [['exact:bow', 8, 1.2359], ['exact:eow', 8, 1.2359]]
     """
-    options = combined(PerplexityOptions, options, named_options)
+    options = (options or PerplexityOptions()).updated(named_options)
     scoring = scoring or ScoringOptions()
     check_scoring(scoring, *SCORING_OPTIONS)
     if isinstance(scoring.words, str) and scoring.words.startswith("list:"):

@@ -9,7 +9,6 @@ from wordprob import corpora
 from wordprob.analysis.prepare import Cleaning, average, cleaning_record, mark_used
 from wordprob.corpora import Corpus, ReadingTimes
 from wordprob.errors import OptionError
-from wordprob.studies.options import changed
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, add_unigrams, dataset
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _check_compatible(chosen: Sequence[Corpus], options: ReadingTimesOptions, to
     if unscored and not to_score:
         raise OptionError(f"{unscored[0]} comes without surprisals: specify a `model` that scores its texts.")
     averaged = [corpus.name for corpus in chosen if not corpus.participants]
-    ignored = {"outliers", "skipped"} & set(changed(options))
+    ignored = {"outliers", "skipped"} & set(options.changed())
     if ignored and averaged:
         raise OptionError(f"`{min(ignored)}` is about participants' times, but {averaged[0]} holds means.")
 

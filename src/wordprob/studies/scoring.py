@@ -52,7 +52,7 @@ def score_texts(
         if progress is not None:
             progress(description, done, total)
 
-    return scorer.score(texts, words, unit="nats", progress=report, **scoring.to_dict("words", "unit"))
+    return scorer.with_options(scoring, unit="nats").score(texts, words, progress=report)
 
 
 def options_record(

@@ -18,7 +18,7 @@ from wordprob.options import ScoringOptions
 from wordprob.scoring.model_choice import Model, open_scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
-from wordprob.studies.options import WordLengthsOptions, check_scoring, combined, parse_sizes
+from wordprob.studies.options import WordLengthsOptions, check_scoring, parse_sizes
 from wordprob.studies.scoring import (
     StudyProgress,
     as_list,
@@ -91,7 +91,7 @@ def word_lengths(
     >>> sorted(path.name for path in result.write(folder / "results").iterdir())[:2]
     ['correlations.tsv', 'figure.pdf']
     """
-    options = combined(WordLengthsOptions, options, named_options)
+    options = (options or WordLengthsOptions()).updated(named_options)
     scoring = scoring or ScoringOptions()
     check_scoring(scoring, *SCORING_OPTIONS)
     names = [str(source) for source in as_list(sources)]
