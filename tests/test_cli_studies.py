@@ -446,7 +446,7 @@ def test_options_of_models_and_scoring_reach_the_model(
         return open_model(options.model)
 
     def record_scoring(self: Scorer, *arguments: object, **options: object) -> object:
-        scored.append(options)
+        scored.append(self.options.to_dict())
         return score(self, *arguments, **options)
 
     monkeypatch.setattr(loading, "open_model", record_opening)

@@ -66,7 +66,7 @@ def spellings(
     from wordprob.scoring.loading import load
     from wordprob.scoring.word_spellings import check_one_word
 
-    check_one_word(context, word, str(scoring.words), scoring.boundary)
+    check_one_word(context, word, scoring, separator)
     check_search_before_loading(model)
     scorer = load(**model.to_dict()).with_options(scoring)
     found = scorer.spellings(context, word, separator=separator)

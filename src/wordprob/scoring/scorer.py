@@ -356,8 +356,7 @@ class Scorer:
         from wordprob.scoring.word_spellings import spellings_of
 
         chosen = self._options(words, options, "separator")
-        used = {name: getattr(chosen, name) for name in ("boundary", "unit", "tolerance", "max_open")}
-        return spellings_of(self, context, word, chosen.words, separator=separator, **used)
+        return spellings_of(self, context, word, chosen, separator=separator)
 
     @overload
     def next_words(self, context: str, words: Rule | None = ..., **options: Any) -> NextWords: ...
@@ -377,9 +376,8 @@ class Scorer:
 
         own = {name: options.pop(name) for name in ("top", "mass", "progress") if name in options}
         chosen = self._options(words, options, "top", "mass")
-        used = {name: getattr(chosen, name) for name in ("unit", "spellings", "max_open")}
         contexts = [context] if isinstance(context, str) else context
-        found = next_words(self, contexts, chosen.words, **own, **used)
+        found = next_words(self, contexts, chosen, **own)
         return found[0] if isinstance(context, str) else found
 
     def _options(self, words: Words | None, options: Mapping[str, Any], *others: str) -> ScoringOptions:
