@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from wordprob.cli.options import model_options, read_lines, read_text, scoring_options, separator_option
+from wordprob.cli.options import model_options, read_lines, read_text, scoring_options, separator_option, words_for
 from wordprob.cli.output import check_destination, emit, output_options, progress
-from wordprob.cli.word_lists import words_for
 from wordprob.errors import InputError
 from wordprob.options import ModelOptions, ScoringOptions
 

@@ -74,7 +74,7 @@ def next(
     keep_input(table, output)
 
     from wordprob.scoring.capability_checks import check_search_before_loading
-    from wordprob.scoring.model_choice import check_models, open_scorer
+    from wordprob.scoring.loading import check_models, open_scorer
     from wordprob.scoring.next_words import check_next_word_options
 
     check_next_word_options(scoring.words, top, mass)

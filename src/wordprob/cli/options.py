@@ -1,4 +1,4 @@
-"""Flags of the commands: those that follow from the declared options, those of tables, and reading of text files.
+"""Flags of the commands, which follow from the declared options, and reading of text files and word lists.
 
 An option is declared once, in :mod:`wordprob.options`. :func:`options_of` makes the flags of a command from a set of
 such options, and passes their values to the command as one object:
@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from wordprob.errors import InputError
 from wordprob.options import DEFAULT_MODEL, UNSET, ModelOptions, Options, ScoringOptions, info_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -170,14 +171,16 @@ def _check_levels(_context: click.Context, parameter: click.Parameter, value: st
 
 def _extras_of(name: str, value: Any, orders: str | None) -> tuple[str, ...]:
     """Return the names of the columns that a flag asks for."""
-    from wordprob.tables.word_level_columns import RANK, entropy_names
-
     if name not in WITH_LEVELS:
         return (name,) if value else ()
     if name == "entropy" and orders is not None and "word" not in value:
         raise click.UsageError("--entropy-order is for --entropy word; specify both.")
-    of_words = entropy_names(orders or "1") if name == "entropy" else (RANK,)
-    return ((f"token_{name}",) if "token" in value else ()) + (of_words if "word" in value else ())
+    of_tokens = (f"token_{name}",) if "token" in value else ()
+    if "word" not in value:
+        return of_tokens
+    from wordprob.tables.word_level_columns import RANK, entropy_names
+
+    return of_tokens + (entropy_names(orders or "1") if name == "entropy" else (RANK,))
 
 
 def _further_columns() -> Mapping[str, str]:
@@ -299,3 +302,40 @@ def read_lines(path: Path, encoding: str | None = None) -> list[str]:
     from wordprob.sources.plain_text import lines_of
 
     return lines_of(read_text(path, encoding), "standard input" if str(path) == "-" else str(path))
+
+
+# --- words in a file ------------------------------------------------------------------------------------------------
+
+WORD_LIST_PREFIX = "list:"
+"""What ``--words list:FILE`` begins with: the words are given in a file."""
+
+
+def is_word_list(words: str) -> bool:
+    """Return True if the value of ``--words`` names a file of words rather than a definition."""
+    return words.startswith(WORD_LIST_PREFIX)
+
+
+def words_for(words: str, texts: Sequence[str]) -> str | list[list[str]]:
+    """Return a word definition as it was given, or for ``list:FILE`` the list of words of each text."""
+    from wordprob.sources.plain_text import blocks_of
+
+    if not is_word_list(words):
+        return words
+    path = Path(words.removeprefix(WORD_LIST_PREFIX))
+    return match_texts(blocks_of(read_lines(path)), texts, str(path))
+
+
+def match_texts(blocks: Sequence[list[str]], texts: Sequence[str], source: str) -> list[list[str]]:
+    """Return a list of words for each text: the next block, or no words for a blank text.
+
+    >>> match_texts([["She", "saw"]], ["She saw", ""], "words.txt")
+    [['She', 'saw'], []]
+    """
+    n_texts = sum(bool(text.strip()) for text in texts)
+    if n_texts != len(blocks):
+        raise InputError(
+            f"{n_texts} texts that are not blank but {len(blocks)} lists of words in {source}; put one word on each "
+            "line and a blank line between texts."
+        )
+    remaining = iter(blocks)
+    return [next(remaining) if text.strip() else [] for text in texts]

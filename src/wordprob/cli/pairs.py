@@ -63,7 +63,7 @@ def pairs(
       wordprob pairs pairs.csv --pair good,bad --region different --model gpt2 --model pythia-160m
     """
     from wordprob.analysis import pairs as analysis
-    from wordprob.scoring.model_choice import check_models
+    from wordprob.scoring.loading import check_models
     from wordprob.stimuli.pairs import read_pairs
 
     read = read_pairs(

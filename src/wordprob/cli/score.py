@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import models_options, options_of, read_lines, read_source, read_text, scoring_options
+from wordprob.cli.options import (
+    is_word_list,
+    models_options,
+    options_of,
+    read_lines,
+    read_source,
+    read_text,
+    scoring_options,
+    words_for,
+)
 from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
-from wordprob.cli.word_lists import is_word_list, words_for
 from wordprob.errors import OptionError, counted, did_you_mean
 from wordprob.options import ModelOptions, ScoringOptions, TableLayout
 from wordprob.tables.files import check_output, write_whole
@@ -97,7 +105,7 @@ def score(
     if texts_output is not None:
         check_output(texts_output, "tsv", force)
 
-    from wordprob.scoring.model_choice import check_models
+    from wordprob.scoring.loading import check_models
 
     stimuli.check_columns(check_models(models), shape, scoring)
     announce(stimuli)

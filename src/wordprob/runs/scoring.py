@@ -215,7 +215,8 @@ class ShardScorer:
 
     def _open_scorer(self) -> Scorer:
         if self._scorer is None:
-            from wordprob.scoring.loading import load, model_label
+            from wordprob.models.registry import model_label
+            from wordprob.scoring.loading import load
 
             self._scorer = load(**self._work.settings.model.to_dict())
             if self._work.model_name:

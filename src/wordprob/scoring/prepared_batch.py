@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -19,8 +20,16 @@ from wordprob.core.atoms import OpenShares
 from wordprob.core.windows import Window
 from wordprob.covers.branches import Branches
 from wordprob.covers.search_plan import SearchPlan
+from wordprob.errors import InputError
+from wordprob.models.capabilities import capabilities_of
+from wordprob.models.protocol import LanguageModel
+from wordprob.options import ScoringOptions
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.passages import Chunk
+from wordprob.tables.schema import required_statistics
+
+MIN_TEXT_TOKENS = 1
+"""Tokens of a text that must fit into the model's context."""
 
 
 class SearchSettings(NamedTuple):
@@ -63,6 +72,28 @@ class BatchSettings:
     estimators: tuple[str, ...] = ()
     search: SearchSettings | None = None
     max_width: float | None = None
+
+    @classmethod
+    def of(cls, model: LanguageModel, options: ScoringOptions) -> BatchSettings:
+        """Return the settings for a model and options of scoring."""
+        vocabulary, max_tokens = model.tokenizer.vocabulary, model.max_tokens
+        start_ids = vocabulary.start_ids
+        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
+            raise InputError(
+                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
+                f"{max_tokens}; shorten `chat_prompt`."
+            )
+        tolerance_nats = options.tolerance * math.log(2.0)
+        return cls(
+            start_ids=start_ids,
+            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
+            has_end_token=bool(vocabulary.ends),
+            min_context=options.min_context,
+            statistics=required_statistics(options.extras),
+            estimators=tuple(options.estimators),
+            search=SearchSettings(tolerance_nats, options.max_open) if options.spellings == "all" else None,
+            max_width=None if capabilities_of(model).has_whole_distributions else tolerance_nats,
+        )
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import html
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -46,7 +45,7 @@ from wordprob.scoring.passages import (
 )
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch, SearchSettings
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
@@ -60,7 +59,6 @@ from wordprob.scoring.worker_pool import (
 )
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.result import WordTable
-from wordprob.tables.schema import required_statistics
 from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:
@@ -72,9 +70,6 @@ CACHED_PREPARERS = 8
 
 SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN = 8
 """A chunk of at most so many characters for each token that the model takes at a time is some two batches."""
-
-MIN_TEXT_TOKENS = 1
-"""Tokens of a text that must fit into the model's context."""
 
 
 def score_chunk(
@@ -490,24 +485,8 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
-        check_model_can_score(capabilities_of(self.model), options, type(self.model).__name__)
-        start_ids = self.model.tokenizer.vocabulary.start_ids
-        max_tokens = self.model.max_tokens
-        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
-            raise InputError(
-                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
-                f"{max_tokens}; shorten `chat_prompt`."
-            )
-        return BatchSettings(
-            start_ids=start_ids,
-            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
-            has_end_token=bool(self.model.tokenizer.vocabulary.ends),
-            min_context=options.min_context,
-            statistics=required_statistics(options.extras),
-            estimators=tuple(options.estimators),
-            search=_search_settings(options),
-            max_width=_max_width(options, self.model),
-        )
+        check_model_can_score(self._capabilities, options, type(self.model).__name__)
+        return BatchSettings.of(self.model, options)
 
     def _readers(self, options: ScoringOptions, choice: WordChoice) -> int:
         """Return how many processes read the texts; as many as pay, unless a number was chosen."""
@@ -534,9 +513,9 @@ class Scorer:
         chunks = []
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
         for chunk in cut_into_chunks(choice.passages, chunk_characters, first_characters):
-            passage = chunk.passages[0]
-            is_whole = passage.words is not None or len(chunk.passages) > 1
-            if not is_whole and self._capabilities.predicts_next_token:
+            passage = chunk.passages[0]  # alone in its chunk, if it is long
+            may_be_cut = passage.words is None and self._capabilities.predicts_next_token
+            if may_be_cut and len(passage.text) > 2 * chunk_characters:
                 tokenizer = self.model.tokenizer
                 chunks += sections(passage, choice.definition, tokenizer, settings, chunk_characters)
             else:
@@ -558,19 +537,6 @@ class Scorer:
             **further,
             "wordprob": __version__,
         }
-
-
-def _search_settings(options: ScoringOptions) -> SearchSettings | None:
-    if options.spellings == "own":
-        return None
-    return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
-
-
-def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
-    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
-    if capabilities_of(model).has_whole_distributions:
-        return None
-    return options.tolerance * math.log(2.0)
 
 
 def _are_given(words: object) -> TypeGuard[GivenWords]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from wordprob.errors import InputError, OptionError
 from wordprob.options import DEFAULT_MODEL, TableLayout
-from wordprob.scoring.model_choice import Model, check_models
+from wordprob.scoring.loading import Model, check_models
 from wordprob.scoring.requests import Progress
 from wordprob.stimuli.stimuli import Stimuli
 from wordprob.stimuli.stimulus_reading import open_table, read_stimuli

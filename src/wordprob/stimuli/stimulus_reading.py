@@ -7,14 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.options import TableLayout
 from wordprob.stimuli.stimuli import Stimuli
-from wordprob.stimuli.stimulus_checks import check_beside_contexts, check_predictors, check_row_options
 from wordprob.tables import formats
 from wordprob.tables.formats.base import check_rows
 from wordprob.tables.layout import Layout, lay_out, parse_columns, with_marks
+from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 from wordprob.tables.targets import targets_after_contexts, with_targets
+
+WITH_CONTEXTS = (
+    *TableLayout.reading,
+    "context_column",
+    "target_column",
+    "separator",
+    "per_word",
+    "offsets",
+    "prefix",
+    "frequencies",
+)
+"""Options that mean something where targets are scored after contexts."""
 
 
 def read_stimuli(
@@ -43,11 +56,11 @@ def read_stimuli(
         raise OptionError(f"`words` is {words!r}; it must be a string.")
     sheet = open_table(table, name=name, **chosen.how_to_read())
     stimuli = Stimuli(sheet, _layout(sheet, chosen), chosen, words)
-    check_predictors(stimuli)
+    _check_predictors(stimuli)
     if chosen.source_column is not None:
         sheet.require(chosen.source_column)
         stimuli.sources()
-    check_row_options(stimuli)
+    _check_row_options(stimuli)
     return stimuli
 
 
@@ -56,7 +69,7 @@ def _layout(sheet: formats.Sheet, options: TableLayout) -> Layout:
     target_columns = parse_columns(sheet, options.target_column, "target_column")
     if options.context_column is None:
         return _with_regions(lay_out(sheet, options), sheet, target_columns, options)
-    check_beside_contexts(options)
+    _check_beside_contexts(options)
     if not target_columns:
         raise OptionError("`context_column` needs `target_column`: the column that holds what is scored after it.")
     return targets_after_contexts(sheet, options.context_column, target_columns)
@@ -95,7 +108,7 @@ def stimuli_from_texts(
     no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
     layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
     stimuli = Stimuli(no_columns, _with_regions(layout, no_columns, None, chosen), chosen, rule)
-    check_predictors(stimuli)
+    _check_predictors(stimuli)
     return stimuli
 
 
@@ -150,3 +163,56 @@ def _listed(names: str | Sequence[str]) -> list[str]:
     if not isinstance(names, str):
         return list(names)
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+# --- options that do not go together ----------------------------------------------------------------------------------
+
+
+def _check_beside_contexts(options: TableLayout) -> None:
+    """Raise if an option is specified that means nothing beside ``context_column``."""
+    for name in options.changed():
+        if name not in WITH_CONTEXTS:
+            raise OptionError(
+                f"`{name}` does not go with `context_column`, after which targets are scored; leave it out."
+            )
+
+
+def _check_predictors(stimuli: StimulusTable) -> None:
+    """Raise unless the result has a row for each word, and there are frequencies, where predictors are wanted."""
+    from wordprob.analysis.frequencies import unigrams
+
+    if not stimuli.options.predictors:
+        if stimuli.options.frequencies is not None:
+            raise OptionError("`frequencies` is for `predictors`; specify both.")
+        return
+    if stimuli.options.sum_by is not None:
+        raise OptionError("`predictors` belong to words, and `sum_by` adds words up; leave one of them out.")
+    if stimuli.adds_up or not stimuli.rows_are_words:
+        what = "regions" if stimuli.adds_up else "texts"
+        advice = "add `per_word`" if stimuli.layout.text_column else "leave `marks` out"
+        raise OptionError(f"`predictors` belong to words, and the rows of the result are {what}; {advice}.")
+    unigrams(stimuli.options.frequencies or DEFAULT_FREQUENCIES)
+
+
+def _check_row_options(stimuli: StimulusTable) -> None:
+    """Raise if an option does not fit what the rows of the table or of the result are, or if ``words`` is unknown."""
+    layout = stimuli.layout
+    name = stimuli.sheet.name
+    if stimuli.options.offsets and not stimuli.rows_are_words:
+        raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
+    if stimuli.options.offsets and layout.by_offsets:
+        raise OptionError(
+            f"{name} has its offsets in '{layout.start_column}' and '{layout.end_column}'; leave `offsets` out."
+        )
+    if layout.by_word and stimuli.words not in (None, "whitespace"):
+        raise OptionError(f"the rows of {name} are the words; `words` is for a text on each row.")
+    if layout.by_word and stimuli.options.per_word:
+        raise OptionError(f"{name} has a row for each word already; `per_word` is for a text on each row.")
+    if stimuli.options.sum_by is not None:
+        if not layout.by_word:
+            raise OptionError("`sum_by` is for a word on each row; name that column with `word_column`.")
+        stimuli.sheet.require(stimuli.options.sum_by)
+        if not stimuli.regions():
+            raise InputError(f"{name}: column '{stimuli.options.sum_by}' names no region on any row.")
+    if stimuli.words is not None:
+        define(stimuli.words)

@@ -8,7 +8,7 @@ from typing import Any
 
 from wordprob.errors import InputWarning
 from wordprob.options import DEFAULT_MODEL, TableLayout
-from wordprob.scoring.model_choice import Model
+from wordprob.scoring.loading import Model
 from wordprob.scoring.requests import Progress
 from wordprob.stimuli.stimulus_reading import read_stimuli
 from wordprob.tables.result import ScoredTable

@@ -14,7 +14,7 @@ from wordprob.analysis import outputs, texts
 from wordprob.analysis.perplexity import TOTALS, PerplexityResult, corpus_totals, text_totals
 from wordprob.errors import InputError, OptionError, counted
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
+from wordprob.scoring.loading import Model, open_scorer
 from wordprob.sources import Source, find
 from wordprob.studies.options import PerplexityOptions, check_scoring
 from wordprob.studies.scoring import (

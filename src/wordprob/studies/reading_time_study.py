@@ -13,7 +13,7 @@ from wordprob.analysis.reading_times import Dataset, ReadingTimesProtocol, Readi
 from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
+from wordprob.scoring.loading import Model, open_scorer
 from wordprob.studies.options import ReadingTimesOptions, check_scoring, parse_sizes
 from wordprob.studies.reading_time_corpora import prepare_corpora
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, dataset, fold_files

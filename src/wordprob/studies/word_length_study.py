@@ -15,7 +15,7 @@ from wordprob.analysis.word_lengths import WordLengthResult, WordLengthSettings,
 from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
+from wordprob.scoring.loading import Model, open_scorer
 from wordprob.scoring.word_choice import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.options import WordLengthsOptions, check_scoring, parse_sizes
