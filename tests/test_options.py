@@ -184,6 +184,15 @@ def test_a_keyword_that_does_not_exist(scorer, wrong, meant):
         wordprob.score_table(pd.DataFrame({"text": [TEXT]}), scorer, text_colum="text")
 
 
+def test_an_option_that_would_be_ignored_is_refused(scorer):
+    with pytest.raises(OptionError, match="`extras` has no effect here; leave it out. It takes: words, unit"):
+        scorer.next_words("She saw the", extras=["token_rank"])
+    with pytest.raises(OptionError, match="`tolerance` has no effect here.*It takes: words, max_open"):
+        wordprob.check_sum(scorer, "She saw the", tolerance=0.1)
+    with pytest.raises(OptionError, match="`readers` has no effect here"):
+        scorer.spellings("the", "mark", readers=2)
+
+
 def test_a_layout_as_one_object_or_by_name(scorer):
     table = pd.DataFrame({"sentence": [TEXT], "item": [1]})
     layout = TableLayout(text_column="sentence", per_word=True, prefix="wp_")

@@ -106,6 +106,13 @@ class Options:
                 known = [*cls.names(), *others]
                 raise OptionError(f"there is no {cls.what} called '{name}'. {did_you_mean(name, known)}")
 
+    @classmethod
+    def check_used(cls, given: Iterable[str], *used: str) -> None:
+        """Raise for an option that a caller would ignore; ``used`` names those that it uses."""
+        for name in given:
+            if name in cls.names() and name not in used:
+                raise OptionError(f"`{name}` has no effect here; leave it out. It takes: {', '.join(used)}.")
+
     def updated(self, values: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
         """Return the same options with other values; a name that does not exist is an error.
 

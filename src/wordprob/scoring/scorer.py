@@ -83,7 +83,9 @@ def score_chunk(
     """Score some texts: the sequential path. ``text_done`` is called with the number of texts done so far."""
     states = states_for(model, chunk, settings, states)
     prepared, collected = collect_chunk(model, preparer, chunk, settings, states, text_done)
-    sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
+    sums = None
+    if settings.search is not None:  # every other spelling
+        sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)
     return estimate_batch(prepared, collected, sums)  # the equation
 
 
@@ -350,6 +352,7 @@ class Scorer:
         """
         from wordprob.scoring.word_spellings import spellings_of
 
+        ScoringOptions.check_used(options, "words", "boundary", "unit", "tolerance", "max_open")
         chosen = self._options(words, options, "separator")
         return spellings_of(self, context, word, chosen, separator=separator)
 
@@ -369,6 +372,7 @@ class Scorer:
         """
         from wordprob.scoring.next_words import next_words
 
+        ScoringOptions.check_used(options, "words", "unit", "spellings", "max_open")
         own = {name: options.pop(name) for name in ("top", "mass", "progress") if name in options}
         chosen = self._options(words, options, "top", "mass")
         contexts = [context] if isinstance(context, str) else context

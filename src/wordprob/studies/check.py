@@ -20,7 +20,7 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError
-from wordprob.options import ScoringKeywords
+from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.scorer import Scorer
 from wordprob.scoring.word_choice import Rule
@@ -124,6 +124,7 @@ def check_sum(
     >>> round(check.probabilities[" mark"], 12), round(check.total, 12), check.fault
     (0.4, 1.0, '')
     """
+    ScoringOptions.check_used(options, "words", "max_open")
     scorer = scorer.with_options(words=words, **options)
     max_open = scorer.options.max_open
     definition = check_possible(scorer, define(scorer.options.words), max_open)
