@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import models_options, read_source, some_scoring_options
+from wordprob.cli.options import models_options, read_source, some_options_of, some_scoring_options
 from wordprob.cli.output import check_destination, keep_input, progress, table_output_options, visible, warn
 from wordprob.errors import counted
-from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.options import ModelOptions, ScoringOptions, TableLayout
 from wordprob.tables.files import STANDARD_OUTPUT, check_output, has_sidecar, write_whole
 from wordprob.tables.formats import FORMATS
 from wordprob.tables.metadata import parquet_entry, table_metadata, write_sidecar
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wordprob.stimuli.next_word_table import Contexts
     from wordprob.tables.formats import ExtendedSheet
 
-READING = ("input_format", "encoding", "sheet")
-
 
 @click.command()
 @click.argument("table", required=False, type=click.Path(path_type=Path, allow_dash=True))
@@ -31,10 +29,7 @@ READING = ("input_format", "encoding", "sheet")
 @click.option("--top", type=click.IntRange(min=1), help="How many words for each context. Default: 20.")
 @click.option("--mass", type=float, help="List words until they and the end have this much, such as 0.9.")
 @some_scoring_options("words", "unit", "spellings", "max_open")
-@click.option("--input-format", help="csv, tsv, jsonl, parquet or xlsx; by default the file's ending.")
-@click.option("--encoding", help="Encoding of the file, such as cp1252; by default detected from its bytes.")
-@click.option("--sheet", help="Sheet of an Excel file that has several.")
-@click.option("--prefix", default="", help="Prefix for the names of all new columns.")
+@some_options_of(TableLayout, "layout", "input_format", "encoding", "sheet", "prefix")
 @table_output_options
 @models_options()
 def next(
@@ -44,13 +39,12 @@ def next(
     top: int | None,
     mass: float | None,
     scoring: ScoringOptions,
-    prefix: str,
+    layout: TableLayout,
     output: Path | None,
     format_: str | None,
     force: bool,
     escape_formulas: bool,
     models: list[ModelOptions],
-    **reading: Any,
 ) -> None:
     """List the words that could come after a context, the most probable first.
 
@@ -69,7 +63,7 @@ def next(
       wordprob next items.csv --context-column sentence_start --top 10 -o next.csv
       wordprob next - --input-format csv --context-column sentence_start --format jsonl < items.csv
     """
-    contexts = _contexts(table, given, context_column, prefix, reading)
+    contexts = _contexts(table, given, context_column, layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(table, output)
 
@@ -99,24 +93,22 @@ def next(
     _warn_of_limit([each for of_model in found.values() for each in of_model], scoring)
 
 
-def _contexts(
-    table: Path | None, given: tuple[str, ...], context_column: str | None, prefix: str, reading: dict[str, Any]
-) -> Contexts:
+def _contexts(table: Path | None, given: tuple[str, ...], context_column: str | None, layout: TableLayout) -> Contexts:
     """Return the contexts, from the table or as they were given."""
     from wordprob.stimuli.next_word_table import Contexts, read_contexts
 
     if (table is None) == (not given):
         raise click.UsageError('give either TABLE or --context: wordprob next --context "She saw the"')
     if table is None:
-        if chosen := [name for name in READING if reading[name] is not None]:
+        if chosen := [name for name in layout.changed() if name in TableLayout.reading]:
             raise click.UsageError(f"--{chosen[0].replace('_', '-')} is for a table; leave it out with --context.")
-        return Contexts(list(given), prefix=prefix)
+        return Contexts(list(given), prefix=layout.prefix)
     if context_column is None:
         raise click.UsageError("specify --context-column, the column of the table that holds the texts so far.")
     if str(table) != STANDARD_OUTPUT:
-        return read_contexts(table, context_column, prefix, **reading)
+        return read_contexts(table, context_column, layout)
     data, name = read_source(table)
-    return read_contexts(data, context_column, prefix, name=name, **reading)
+    return read_contexts(data, context_column, layout, name=name)
 
 
 def _write(

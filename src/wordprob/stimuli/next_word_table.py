@@ -10,7 +10,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
-from wordprob.options import ScoringOptions
+from wordprob.options import ScoringOptions, TableLayout
 from wordprob.scoring.next_words import NextWords
 from wordprob.stimuli.stimulus_reading import open_table
 from wordprob.tables.columns import stack
@@ -87,16 +87,20 @@ class Contexts:
         return ExtendedSheet(self.sheet, numbers, added)
 
 
-def read_contexts(table: Any, column: str, prefix: str = "", **reading: Any) -> Contexts:
-    """Return the contexts in a column of a table, which is read as :func:`wordprob.score_table` reads one."""
-    sheet = open_table(table, **reading)
+def read_contexts(table: Any, column: str, layout: TableLayout | None = None, name: str | None = None) -> Contexts:
+    """Return the contexts in a column of a table, which is read as :func:`wordprob.score_table` reads one.
+
+    ``name`` is what messages call the table.
+    """
+    layout = layout or TableLayout()
+    sheet = open_table(table, name=name, **layout.how_to_read())
     sheet.require(column)
     contexts = []
     for row, cell in enumerate(sheet.cells(column)):
         if not isinstance(cell, str):
             raise InputError(f"{sheet.place(row)}: '{column}' holds no text but {cell!r}.")
         contexts.append(cell)
-    return Contexts(contexts, sheet, column, prefix)
+    return Contexts(contexts, sheet, column, layout.prefix)
 
 
 def _frame(found: Sequence[NextWords]) -> pd.DataFrame:
