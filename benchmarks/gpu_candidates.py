@@ -30,11 +30,11 @@ from shapes import SHAPES, config_of
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import read_tokenizer
 from wordprob.options import ScoringOptions
+from wordprob.scoring.chunks import SHARED_CONTEXT_CHARACTERS, cut_into_chunks
 from wordprob.scoring.continuations import continuations_of, with_heads
-from wordprob.scoring.passages import SHARED_CONTEXT_CHARACTERS, cut_into_chunks
+from wordprob.scoring.passages import choose_words
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import choose_words
 
 HAS_TABLES = all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow"))
 ROUNDS = 30

@@ -18,8 +18,7 @@ from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import FAMILIES, ExactLM
 from wordprob.models.toy_tokenizer import ToyTokenizer
 from wordprob.scoring.limited_context import limited_chunks
-from wordprob.scoring.passages import passages_of
-from wordprob.scoring.word_choice import choose_words
+from wordprob.scoring.passages import choose_words, passages_of
 
 TEXTS = ["She saw the mark. the marker's mark? She marked the saw", " the mark", "", "the mark saw She"]
 LIMITS = ["0words", "1word", "3words", 0, 1, 3]

@@ -13,10 +13,9 @@ from tiny_models import build
 from wordprob.options import ScoringOptions
 from wordprob.scoring import shared_contexts
 from wordprob.scoring.continuations import continuations_of, with_heads
-from wordprob.scoring.passages import Chunk
+from wordprob.scoring.passages import Chunk, choose_words
 from wordprob.scoring.requests import ids_before, prefix_ids, window_lows, window_of, window_requests
 from wordprob.scoring.shared_contexts import encode_sharing, heads_of
-from wordprob.scoring.word_choice import choose_words
 
 SENTENCE = "It was in the evening that she came home, and nobody had seen her since the day before; a naïve “guess”."
 CONTEXT = f"{' '.join([SENTENCE] * 7)} In the garden of the old house"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wordprob.core.arrays import Floats
+    from wordprob.scoring.passages import Words
     from wordprob.scoring.scorer import Scorer
-    from wordprob.scoring.word_choice import Words
 
 LEFT_OUT = ("text_id", "word_id", "region", "word", "start", "end")
 """Columns of words that say nothing about a whole candidate."""

@@ -10,9 +10,8 @@ from wordprob.core.text import Document
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS
 from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.passages import Passage, check_texts, with_ids
+from wordprob.scoring.passages import Passage, WordChoice, check_texts, with_ids
 from wordprob.scoring.shared_contexts import heads_of
-from wordprob.scoring.word_choice import WordChoice
 
 
 class Continuations(NamedTuple):

@@ -24,9 +24,9 @@ from wordprob.core.context_limit import WORDS, ContextLimit
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.passages import MAX_TEXTS_PER_CHUNK, Chunk, Passage, chunk_slices
+from wordprob.scoring.chunks import MAX_TEXTS_PER_CHUNK, chunk_slices
+from wordprob.scoring.passages import Chunk, Passage, WordChoice
 from wordprob.scoring.prepare import context_words
-from wordprob.scoring.word_choice import WordChoice
 
 LOOKAHEAD_CHARACTERS = 64
 """Characters after the last word of an excerpt, at most."""

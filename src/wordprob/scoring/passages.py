@@ -1,8 +1,12 @@
-"""What is to be scored: passages of text, and the chunks in which they are scored together.
+"""What is to be scored: passages of text, which of their words, and what ends each word.
 
 A :class:`Passage` is a text that the model reads, with what is known about it: which part of it is only context, which
 words were given and what ends them, and what the rows of the table are about. A whole text, a continuation after its
 context, a section of a long text and an excerpt with limited context are all passages.
+
+Words come from a rule, or they are given: as lists of words, or as places in the text. What ends a given word is the
+coarsest built-in rule under which all words of its text end where they do, unless the user names another with
+``boundary``. Where that rule does not end a word, anything may follow it.
 
 >>> [passage.document for passage in passages_of(["She saw", "the mark"], ids=["a", "b"])]
 [Document(id='a', text='She saw'), Document(id='b', text='the mark')]
@@ -10,38 +14,44 @@ context, a section of a long text and an excerpt with limited context are all pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 import regex
 
 from wordprob.core.arrays import Ints
+from wordprob.core.characters import is_white_space
+from wordprob.core.pattern_words import Regex
+from wordprob.core.span_words import WithoutBoundaries
 from wordprob.core.text import Document, Word
+from wordprob.core.user_words import locate, rule_for
 from wordprob.core.word_definition import WordDefinition
+from wordprob.core.words import define
 from wordprob.errors import InputError
 
 NO_IDS: Ints = np.zeros(0, dtype=np.int64)
 
 SURROGATE = regex.compile(r"[\ud800-\udfff]")
 
-MAX_TEXTS_PER_CHUNK = 8192
+Span = tuple[int, int]
+"""Where a stretch of a text starts and ends, in characters."""
 
-CHARACTERS_PER_BATCH_TOKEN = 128
-"""Characters in a chunk, about, for each token that the model takes at a time: some thirty batches."""
+GivenWords = Sequence[str] | Sequence[Span] | Sequence[Sequence[str]] | Sequence[Sequence[Span]]
+"""The words themselves, or where they stand: a list for each text, or one list for one text."""
 
-FIRST_CHUNK_CHARACTERS = 1 << 16
-"""Characters of the first chunk, where chunks are larger: the model need not wait long for it."""
+Rule = str | WordDefinition
+"""A word definition, or its name."""
 
-SHARED_CONTEXT_CHARACTERS = 1 << 20
-"""Characters of whole texts that share a context, in a chunk."""
+Words = Rule | GivenWords
 
-MIN_SHARED_CHARACTERS = 16
-"""Shorter beginnings are not counted as shared."""
-MIN_GAIN = 0.05
-"""The share of all characters that another order must save."""
+BY_RULE = "rule"
+NO_BOUNDARY = "none"
+
+ATOMS_FOR_GIVEN_WORDS = "punctuation"
+"""The definition by which the vocabulary is cut into atoms where words are given: fine enough for the other rules."""
 
 
 class Passage(NamedTuple):
@@ -174,87 +184,156 @@ def with_ids(strings: Sequence[str], ids: Sequence[int | str] | None) -> list[Do
     return list(map(Document, names, strings))
 
 
-# --- which are scored, in which order, and how many together ----------------------------------------------------------
+# --- their words ------------------------------------------------------------------------------------------------------
 
 
-def without_repeated_empty(passages: Sequence[Passage]) -> list[int]:
-    """Return the positions of the passages to score: all but the empty ones after the first, which are all alike.
+class WordChoice(NamedTuple):
+    """The words of texts.
 
-    >>> without_repeated_empty(passages_of(["a", "", "b", "", ""]))
-    [0, 1, 2]
+    Attributes
+    ----------
+    definition
+        What cuts the vocabulary into atoms, and the texts into words, unless the words are given.
+    description
+        What tables say that a word is.
+    passages
+        The texts, with their words and what ends them where the words are given.
     """
-    empty = [n for n, passage in enumerate(passages) if not passage.document.text]
-    left_out = set(empty[1:])
-    return [n for n in range(len(passages)) if n not in left_out] if left_out else list(range(len(passages)))
+
+    definition: WordDefinition
+    description: str
+    passages: list[Passage]
+
+    @property
+    def n_characters(self) -> int:
+        """How many characters the texts have."""
+        return sum(len(passage.document.text) for passage in self.passages)
+
+    def at(self, positions: Sequence[int]) -> WordChoice:
+        """Return the same for the texts at these positions, in this order."""
+        return self._replace(passages=[self.passages[position] for position in positions])
 
 
-def order_by_beginnings(texts: Sequence[str]) -> list[int] | None:
-    """Return an order in which texts that begin alike are neighbours; ``None`` where that would save little.
+def choose_words(words: Words, boundary: str, passages: list[Passage], *, after_contexts: bool = False) -> WordChoice:
+    """Return the words of texts, from a rule or as they are given.
 
-    Examples
-    --------
-    >>> order_by_beginnings(["The old man went home.", "It rained.", "The old man went to bed."])
-    [1, 0, 2]
-    >>> order_by_beginnings(["The old man went home.", "The old man went to bed.", "It rained."])
+    Parameters
+    ----------
+    words, boundary
+        As for :meth:`wordprob.Scorer.score`.
+    passages
+        The texts.
+    after_contexts
+        Whether they are continuations: given words are then those of the continuations alone, and the words of their
+        contexts follow the rule.
     """
-    order = sorted(range(len(texts)), key=texts.__getitem__)
-    gain = _shared_characters([texts[position] for position in order]) - _shared_characters(texts)
-    return order if gain > MIN_GAIN * sum(map(len, texts)) else None
+    if not isinstance(words, str) and isinstance(words, Sequence):
+        return _given(words, boundary, passages, "continuation" if after_contexts else "text")
+    definition = define(words)
+    if not after_contexts:
+        _check_matches(definition, passages)
+    if boundary == BY_RULE:
+        return WordChoice(definition, definition.name, passages)
+    if boundary == NO_BOUNDARY:
+        return WordChoice(WithoutBoundaries(definition), f"{definition.name}, boundary none", passages)
+    rule = define(boundary)
+    segmented = [passage._replace(words=definition.segment(passage.text), rule=rule) for passage in passages]
+    return WordChoice(rule, f"{definition.name}, boundary {boundary}", segmented)
 
 
-def _shared_characters(texts: Sequence[str]) -> int:
-    """Return how many characters of texts are those that the text before begins with."""
-    return sum(_n_alike(one, other) for one, other in pairwise(texts))
+def _given(words: GivenWords, boundary: str, passages: Sequence[Passage], what: str) -> WordChoice:
+    lists = _lists(words, len(passages))
+    chosen = [_with_words(passage, given, boundary, what) for passage, given in zip(passages, lists, strict=True)]
+    atoms = define(ATOMS_FOR_GIVEN_WORDS) if boundary in (BY_RULE, NO_BOUNDARY) else define(boundary)
+    names = sorted({passage.rule.name for passage in chosen if passage.rule is not None})
+    description = "given, boundary none" if boundary == NO_BOUNDARY else f"given, by {' or '.join(names)}"
+    return WordChoice(atoms, description, chosen)
 
 
-def _n_alike(one: str, other: str) -> int:
-    """Return how many characters two texts share at their beginning; 0 for few.
+def _with_words(passage: Passage, given: Sequence[str] | Sequence[Span], boundary: str, what: str) -> Passage:
+    """Return a passage with the words that were given for what comes after its context."""
+    text, begin = passage.text, passage.context_length
+    found = _place(text[begin:], given, f"{what} {passage.document.id}")
+    placed = [Word(word.text, word.start + begin, word.end + begin) for word in found]
+    rule = _rule(text, placed, boundary)
+    with_gaps, gaps = _fill_gaps(text, begin, placed)
+    context = list(rule.segment(text[:begin])) if begin else []
+    unscored = [len(context) + gap for gap in gaps]
+    return passage._replace(words=[*context, *with_gaps], rule=rule, unscored=unscored)
 
-    >>> _n_alike("The old man went home.", "The old man went to bed.")
-    17
+
+def _rule(text: str, words: Sequence[Word], boundary: str) -> WordDefinition:
+    """Return what ends the given words of a text."""
+    if boundary == BY_RULE:
+        return rule_for([text], [words])
+    rule = define(ATOMS_FOR_GIVEN_WORDS if boundary == NO_BOUNDARY else boundary)
+    return WithoutBoundaries(rule) if boundary == NO_BOUNDARY else rule
+
+
+def _lists(words: GivenWords, n_texts: int) -> list[Sequence[str] | Sequence[Span]]:
+    """Return a list of words, or of places, for each text; one list may be given for one text."""
+    is_one_list = bool(words) and all(isinstance(word, str) or _is_span(word) for word in words)
+    lists = [words] if is_one_list else list(words)
+    if len(lists) != n_texts:
+        raise InputError(f"{n_texts} texts but {len(lists)} word lists; give one list for each text.")
+    return lists  # type: ignore[return-value]
+
+
+def _is_span(word: object) -> bool:
+    """Return True for a pair of whole numbers."""
+    return isinstance(word, tuple) and len(word) == 2 and all(isinstance(place, Integral) for place in word)
+
+
+def _place(text: str, given: Sequence[str] | Sequence[Span], where: str) -> list[Word]:
+    """Return given words with their places."""
+    if given and all(_is_span(word) for word in given):
+        return _spans(text, given, where)  # type: ignore[arg-type]
+    return locate(text, [str(word) for word in given], where)
+
+
+def _spans(text: str, spans: Sequence[Span], where: str) -> list[Word]:
+    """Return stretches of a text; raise unless they lie in it, one after the other."""
+    found, position = [], 0
+    for place in spans:
+        start, end = map(int, place)  # numpy has whole numbers of its own
+        if not 0 <= start < end <= len(text):
+            raise InputError(
+                f"{where}: ({start}, {end}) is not a span of it; it has {len(text)} characters, and a span starts "
+                "before it ends."
+            )
+        if start < position:
+            raise InputError(
+                f"{where}: ({start}, {end}) begins before the one before it ends, at {position}; give them in order."
+            )
+        found.append(Word(text[start:end], start, end))
+        position = end
+    return found
+
+
+def _fill_gaps(text: str, begin: int, words: Sequence[Word]) -> tuple[list[Word], list[int]]:
+    """Return words with those put in that stand between them, and the numbers of these.
+
+    White space before a word belongs to it. Anything else between two words is a word that is not scored.
     """
-    if one[:MIN_SHARED_CHARACTERS] != other[:MIN_SHARED_CHARACTERS]:
-        return 0
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    filled: list[Word] = []
+    gaps: list[int] = []
+    position = begin
+    for word in words:
+        gap = text[position : word.start]
+        if gap and not all(map(is_white_space, gap)):
+            content = gap.strip()
+            start = position + gap.find(content)
+            gaps.append(len(filled))
+            filled.append(Word(content, start, start + len(content)))
+        filled.append(word)
+        position = word.end
+    return filled, gaps
 
 
-def cut_into_chunks(
-    passages: Sequence[Passage],
-    max_characters: int,
-    first_characters: int | None = None,
-    shares_context: bool = False,
-) -> list[Chunk]:
-    """Return passages in chunks; parameters as for :func:`chunk_slices`."""
-    lengths = [len(passage.document.text) for passage in passages]
-    parts = chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, max_characters, first_characters)
-    return [Chunk(passages[part], shares_context=shares_context) for part in parts]
-
-
-def chunk_slices(
-    lengths: Iterable[int], max_texts: int, max_characters: int, first_characters: int | None = None
-) -> Iterator[slice]:
-    """Cut a sequence of texts into chunks of at most ``max_texts`` texts and about ``max_characters`` characters.
-
-    The first has about ``first_characters`` and each twice as many as the one before, so that work begins soon.
-
-    >>> list(chunk_slices([3, 3, 9, 1], max_texts=2, max_characters=8))
-    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
-    """
-    limit = max_characters if first_characters is None else min(first_characters, max_characters)
-    first = count = total = 0
-    for length in lengths:
-        if count and (count == max_texts or total + length > limit):
-            yield slice(first, first + count)
-            first, count, total = first + count, 0, 0
-            limit = min(2 * limit, max_characters)
-        count += 1
-        total += length
-    if count:
-        yield slice(first, first + count)
+def _check_matches(definition: WordDefinition, passages: Sequence[Passage]) -> None:
+    """Raise for a pattern that finds no word in any text."""
+    if not isinstance(definition, Regex):
+        return
+    with_text = [passage.text for passage in passages if passage.text.strip()]
+    if with_text and not any(definition.segment(text) for text in with_text):
+        raise InputError(f"the pattern in '{definition.name}' matches nothing in the {len(passages)} texts given.")

@@ -27,29 +27,29 @@ from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
 from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
-from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.continuations import continuations_of, with_heads
-from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.joined_scores import join_excerpts, join_sections, with_empty_texts
-from wordprob.scoring.limited_context import limited_chunks
-from wordprob.scoring.long_text import sections
-from wordprob.scoring.passages import (
+from wordprob.scoring.chunks import (
     CHARACTERS_PER_BATCH_TOKEN,
     FIRST_CHUNK_CHARACTERS,
     SHARED_CONTEXT_CHARACTERS,
-    Chunk,
     cut_into_chunks,
+    join_excerpts,
+    join_sections,
     order_by_beginnings,
-    passages_of,
+    with_empty_texts,
     without_repeated_empty,
 )
+from wordprob.scoring.collect import CollectedScores
+from wordprob.scoring.continuations import continuations_of, with_heads
+from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.limited_context import limited_chunks
+from wordprob.scoring.long_text import sections
+from wordprob.scoring.passages import Chunk, GivenWords, Rule, WordChoice, Words, choose_words, passages_of
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
-from wordprob.scoring.word_choice import GivenWords, Rule, WordChoice, Words, choose_words
 from wordprob.scoring.worker_pool import (
     RemoteModel,
     WorkerSetup,

@@ -20,10 +20,9 @@ from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
-from wordprob.scoring.passages import Chunk, Passage
+from wordprob.scoring.passages import Chunk, Passage, WordChoice, choose_words
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import WordChoice, choose_words
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:

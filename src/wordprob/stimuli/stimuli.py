@@ -16,10 +16,10 @@ from wordprob.errors import OptionError
 from wordprob.models.registry import is_on_server
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
 from wordprob.scoring.loading import Model, as_models, check_models, check_models_can_score, open_scorer
+from wordprob.scoring.passages import Words
 from wordprob.scoring.progress import progress_callback
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import Words
 from wordprob.tables import columns, regions
 from wordprob.tables.columns import ModelColumns
 from wordprob.tables.formats import ExtendedSheet

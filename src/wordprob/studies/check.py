@@ -22,8 +22,8 @@ from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError
 from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
+from wordprob.scoring.passages import Rule
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import Rule
 
 MAX_ERROR = 2e-4
 """How far the account may be out for a model in single precision."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
 from wordprob.scoring.loading import Model, check_models, check_models_can_score
+from wordprob.scoring.passages import Words
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import Words
 from wordprob.tables.result import WordTable
 
 StudyProgress = Callable[[str, int, int], None]

@@ -16,7 +16,7 @@ from wordprob.analysis.word_types import ESTIMATES, TypeSums, WordFilter, count_
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.loading import Model, open_scorer
-from wordprob.scoring.word_choice import Words
+from wordprob.scoring.passages import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.options import WordLengthsOptions, check_scoring, parse_sizes
 from wordprob.studies.scoring import (

@@ -1,9 +1,13 @@
-"""The scores of texts, from those of their parts: excerpts, sections, and empty texts that were left out."""
+"""Passages divided into chunks that are scored together, and their scores put together again.
+
+The scores of a text come from those of its parts: excerpts, sections, and empty texts that were left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,109 @@ from wordprob.core.arrays import Ints, segment_sums
 from wordprob.core.text import Document
 from wordprob.scoring.passages import Chunk, Passage
 from wordprob.tables.batch_scores import BatchScores, TextTotals
+
+MAX_TEXTS_PER_CHUNK = 8192
+
+CHARACTERS_PER_BATCH_TOKEN = 128
+"""Characters in a chunk, about, for each token that the model takes at a time: some thirty batches."""
+
+FIRST_CHUNK_CHARACTERS = 1 << 16
+"""Characters of the first chunk, where chunks are larger: the model need not wait long for it."""
+
+SHARED_CONTEXT_CHARACTERS = 1 << 20
+"""Characters of whole texts that share a context, in a chunk."""
+
+MIN_SHARED_CHARACTERS = 16
+"""Shorter beginnings are not counted as shared."""
+MIN_GAIN = 0.05
+"""The share of all characters that another order must save."""
+
+# --- which are scored, in which order, and how many together ----------------------------------------------------------
+
+
+def without_repeated_empty(passages: Sequence[Passage]) -> list[int]:
+    """Return the positions of the passages to score: all but the empty ones after the first, which are all alike.
+
+    >>> from wordprob.scoring.passages import passages_of
+    >>> without_repeated_empty(passages_of(["a", "", "b", "", ""]))
+    [0, 1, 2]
+    """
+    empty = [n for n, passage in enumerate(passages) if not passage.document.text]
+    left_out = set(empty[1:])
+    return [n for n in range(len(passages)) if n not in left_out] if left_out else list(range(len(passages)))
+
+
+def order_by_beginnings(texts: Sequence[str]) -> list[int] | None:
+    """Return an order in which texts that begin alike are neighbours; ``None`` where that would save little.
+
+    Examples
+    --------
+    >>> order_by_beginnings(["The old man went home.", "It rained.", "The old man went to bed."])
+    [1, 0, 2]
+    >>> order_by_beginnings(["The old man went home.", "The old man went to bed.", "It rained."])
+    """
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    gain = _shared_characters([texts[position] for position in order]) - _shared_characters(texts)
+    return order if gain > MIN_GAIN * sum(map(len, texts)) else None
+
+
+def _shared_characters(texts: Sequence[str]) -> int:
+    """Return how many characters of texts are those that the text before begins with."""
+    return sum(_n_alike(one, other) for one, other in pairwise(texts))
+
+
+def _n_alike(one: str, other: str) -> int:
+    """Return how many characters two texts share at their beginning; 0 for few.
+
+    >>> _n_alike("The old man went home.", "The old man went to bed.")
+    17
+    """
+    if one[:MIN_SHARED_CHARACTERS] != other[:MIN_SHARED_CHARACTERS]:
+        return 0
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def cut_into_chunks(
+    passages: Sequence[Passage],
+    max_characters: int,
+    first_characters: int | None = None,
+    shares_context: bool = False,
+) -> list[Chunk]:
+    """Return passages in chunks; parameters as for :func:`chunk_slices`."""
+    lengths = [len(passage.document.text) for passage in passages]
+    parts = chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, max_characters, first_characters)
+    return [Chunk(passages[part], shares_context=shares_context) for part in parts]
+
+
+def chunk_slices(
+    lengths: Iterable[int], max_texts: int, max_characters: int, first_characters: int | None = None
+) -> Iterator[slice]:
+    """Cut a sequence of texts into chunks of at most ``max_texts`` texts and about ``max_characters`` characters.
+
+    The first has about ``first_characters`` and each twice as many as the one before, so that work begins soon.
+
+    >>> list(chunk_slices([3, 3, 9, 1], max_texts=2, max_characters=8))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    limit = max_characters if first_characters is None else min(first_characters, max_characters)
+    first = count = total = 0
+    for length in lengths:
+        if count and (count == max_texts or total + length > limit):
+            yield slice(first, first + count)
+            first, count, total = first + count, 0, 0
+            limit = min(2 * limit, max_characters)
+        count += 1
+        total += length
+    if count:
+        yield slice(first, first + count)
+
 
 # --- excerpts ---------------------------------------------------------------------------------------------------------
 
