@@ -30,10 +30,11 @@ from shapes import SHAPES, config_of
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import read_tokenizer
 from wordprob.options import ScoringOptions
-from wordprob.scoring.continuations import continuations_of
+from wordprob.scoring.chunks import SHARED_CONTEXT_CHARACTERS, cut_into_chunks
+from wordprob.scoring.continuations import continuations_of, with_heads
+from wordprob.scoring.passages import choose_words
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import choose_words_of_continuations
 
 HAS_TABLES = all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow"))
 ROUNDS = 30
@@ -63,9 +64,10 @@ def values_of(scorer, context, candidates):
     if HAS_TABLES:
         return scorer.score_continuations(context, candidates, unit="nats")["surprisal"].to_numpy()
     texts = continuations_of(context, candidates, None, " ", crossed=False)
-    choice = choose_words_of_continuations("whitespace", "rule", texts.whole, texts.begins)
+    choice = choose_words("whitespace", "rule", texts.passages, after_contexts=True)
     settings = scorer.settings(ScoringOptions())
-    chunks = texts.chunks(choice, scorer.model.tokenizer, settings)
+    passages = with_heads(choice, texts.contexts, scorer.model.tokenizer, settings.max_text_tokens)
+    chunks = cut_into_chunks(passages, SHARED_CONTEXT_CHARACTERS, shares_context=True)
     batches = score_in_threads(scorer.model, scorer.preparer(choice.definition), chunks, settings)
     return np.concatenate([batch.surprisal for batch in batches])
 

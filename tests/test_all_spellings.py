@@ -30,7 +30,7 @@ from wordprob.models.leaky import LeakyLM
 from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
 from wordprob.options import ScoringOptions
 from wordprob.scoring.contexts import TextContexts
-from wordprob.scoring.prepared_batch import Chunk
+from wordprob.scoring.passages import NO_IDS, Chunk, Passage
 from wordprob.scoring.requests import prefix_ids
 
 EXHAUSTED = {"spellings": "all", "tolerance": 1e-13, "max_open": 100_000, "unit": "nats"}
@@ -482,7 +482,9 @@ def test_a_run(tmp_path):
 def prepare(scorer, texts, heads=None, definition="whitespace", **changed):
     """Prepare texts for the search for every spelling of their words."""
     settings = dataclasses.replace(scorer.settings(ScoringOptions(spellings="all")), **changed)
-    chunk = Chunk([Document(n, text) for n, text in enumerate(texts)], heads=heads)
+    documents = [Document(n, text) for n, text in enumerate(texts)]
+    heads = heads or [NO_IDS] * len(texts)
+    chunk = Chunk([Passage(document, head=head) for document, head in zip(documents, heads, strict=True)])
     return scorer.preparer(define(definition)).prepare(chunk, settings)
 
 

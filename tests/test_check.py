@@ -92,7 +92,7 @@ def test_what_cannot_be_checked_is_said(tokenizer_of):
     scorer = Scorer(ExactLM.bigram("bow"))
     with pytest.raises(OptionError, match="Use whitespace, punctuation, or one class"):
         check_sum(scorer, "She", r"regex:\w{1,3}")
-    with pytest.raises(OptionError, match="`max_open` must be at least 1"):
+    with pytest.raises(OptionError, match="`max_open` is 0; it must be a whole number of at least 1"):
         check_sum(scorer, "She", max_open=0)
     with pytest.raises(InputError, match="leave out white space"):
         check_sum(Scorer(FlatLM(tokenizer_of("openai-gpt"))), "she")

@@ -448,13 +448,13 @@ def test_options_of_models_and_scoring_reach_the_model(
         return open_model(options.model)
 
     def record_scoring(self: Scorer, *arguments: object, **options: object) -> object:
-        scored.append(options)
+        scored.append(self.options.to_dict())
         return score(self, *arguments, **options)
 
     monkeypatch.setattr(loading, "open_model", record_opening)
     monkeypatch.setattr(Scorer, "score", record_scoring)
     # This model has no revisions.
-    monkeypatch.setattr("wordprob.scoring.model_choice.check_model", lambda options: None)
+    monkeypatch.setattr("wordprob.scoring.loading.check_model", lambda options: None)
     monkeypatch.setattr("wordprob.scoring.capability_checks.capabilities", lambda options: None)
     model = ("--model", "exact:bow", "--bos", "none", "--device", "cpu", "--dtype", "float32", "--compile",
              "--revision", "v1", "--trust-remote-code", "--min-context", 2, "--readers", 0)  # fmt: skip

@@ -11,12 +11,11 @@ import pytest
 import wordprob
 from tiny_models import build
 from wordprob.core.atoms import OpenShares
-from wordprob.core.text import Document
 from wordprob.core.words import define
 from wordprob.options import ScoringOptions
 from wordprob.scoring import collect, requests
 from wordprob.scoring.collect import CollectedScores, EndingColumns, ending_mass
-from wordprob.scoring.prepared_batch import Chunk
+from wordprob.scoring.passages import Chunk, passages_of
 from wordprob.scoring.requests import ask_along_texts, window_requests
 
 TEXTS = ["So it was. (Was it?) He said 'no', and she's gone.", "", "One", "It was in the evening that she came home."]
@@ -56,8 +55,7 @@ def test_masses_at_boundaries_are_those_of_the_answer_about_their_row(tokenizer_
     scorer = wordprob.Scorer(build("llama3", tokenizer_of))
     settings = replace(scorer.settings(ScoringOptions()), max_text_tokens=max_text_tokens)
     preparer = scorer.preparer(define("punctuation"))
-    documents = [Document(n, text) for n, text in enumerate(TEXTS)]
-    prepared = preparer.prepare(Chunk(documents), settings)
+    prepared = preparer.prepare(Chunk(passages_of(TEXTS)), settings)
     asked = window_requests(prepared)
     all_answers = list(ask_along_texts(scorer.model, preparer.atoms, prepared, asked))
     assert len(all_answers) > 1

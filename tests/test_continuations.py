@@ -56,7 +56,7 @@ def test_the_context_is_run_once(load_shared, monkeypatch):
     before = scorer.model.prefix_cache.contexts_run
     at_once = scorer.score_continuations(CONTEXT * 5, candidates).to_pandas()
     assert scorer.model.prefix_cache.contexts_run == before + 1
-    monkeypatch.setattr("wordprob.scoring.continuations.SHARED_CONTEXT_CHARACTERS", 2000)
+    monkeypatch.setattr("wordprob.scoring.scorer.SHARED_CONTEXT_CHARACTERS", 2000)
     in_chunks = scorer.score_continuations(CONTEXT * 5, candidates).to_pandas()
     assert scorer.model.prefix_cache.contexts_run == before + 2
     assert np.allclose(at_once["surprisal"], in_chunks["surprisal"], atol=1e-3)

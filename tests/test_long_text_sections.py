@@ -16,7 +16,7 @@ from wordprob.models.capabilities import Capabilities
 from wordprob.options import ScoringOptions
 from wordprob.scoring import long_text
 from wordprob.scoring import scorer as scorer_module
-from wordprob.scoring.prepared_batch import Chunk
+from wordprob.scoring.passages import Chunk, Passage
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def small_sections(monkeypatch):
 def sections_of(scorer, text, words):
     settings = scorer.settings(ScoringOptions(words))
     return long_text.sections(
-        Document(0, text), define(words), scorer.model.tokenizer, settings, scorer.model.batch_tokens
+        Passage(Document(0, text)), define(words), scorer.model.tokenizer, settings, scorer.model.batch_tokens
     )
 
 
@@ -52,7 +52,7 @@ def test_sections_give_what_the_whole_text_gives(name, words, long, small_sectio
     scorer = Scorer(RandomLM(tokenizer_of(name), max_tokens=65, memory=1))
     assert len(sections_of(scorer, long, words)) > 8
     in_sections = scorer.score(texts, words, unit="nats")
-    monkeypatch.setattr(scorer_module, "sections", lambda document, *_: [Chunk([document])])
+    monkeypatch.setattr(scorer_module, "sections", lambda passage, *_: [Chunk([passage])])
     whole = scorer.score(texts, words, unit="nats")
     left, right = (table.to_pandas().drop(columns="context_tokens") for table in (in_sections, whole))
     pd.testing.assert_frame_equal(left, right, rtol=1e-10)

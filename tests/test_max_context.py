@@ -13,13 +13,12 @@ import wordprob
 from random_lm import RandomLM
 from wordprob.cli import main
 from wordprob.core.context_limit import ContextLimit, parse_limit
-from wordprob.core.text import Document
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
 from wordprob.models.exact import FAMILIES, ExactLM
 from wordprob.models.toy_tokenizer import ToyTokenizer
-from wordprob.scoring.limited_context import LimitedTexts
-from wordprob.scoring.word_choice import choose_words
+from wordprob.scoring.limited_context import limited_chunks
+from wordprob.scoring.passages import choose_words, passages_of
 
 TEXTS = ["She saw the mark. the marker's mark? She marked the saw", " the mark", "", "the mark saw She"]
 LIMITS = ["0words", "1word", "3words", 0, 1, 3]
@@ -74,15 +73,13 @@ def longest_excerpts(tokenizer, definition, text, limit):
 
 def excerpts_of(tokenizer, definition, text, limit):
     """Return where the excerpt for each word begins."""
-    documents = [Document(0, text)]
-    choice = choose_words(definition, "rule", documents)
-    texts = LimitedTexts(documents, documents, [0], choice)
+    choice = choose_words(definition, "rule", passages_of(text))
     begins = []
-    for chunk in texts.chunks(ContextLimit(limit, "tokens"), tokenizer, 10**6):
-        columns = (chunk.offset_origins, chunk.context_lengths, chunk.scored_ends)
-        for origin, start, end in zip(*columns, strict=True):
-            scored = [w for w in define(definition).segment(text) if start - origin <= w.start < end - origin]
-            begins += [-origin] * len(scored)
+    for chunk in limited_chunks(choice, ContextLimit(limit, "tokens"), tokenizer, 10**6):
+        for passage in chunk.passages:
+            start, end = passage.context_length - passage.origin, passage.scored_end - passage.origin
+            scored = [word for word in define(definition).segment(text) if start <= word.start < end]
+            begins += [-passage.origin] * len(scored)
     return begins
 
 

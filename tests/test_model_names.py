@@ -8,7 +8,7 @@ from wordprob.errors import DownloadError, ModelError, OptionError, UnknownModel
 from wordprob.models import default_model
 from wordprob.models.registry import check_model, open_model, resolve
 from wordprob.options import ModelOptions
-from wordprob.scoring.model_choice import check_models
+from wordprob.scoring.loading import check_models
 from wordprob.tables.metadata import read_metadata
 
 

@@ -10,7 +10,6 @@ import wordprob
 from conftest import TOKENIZERS
 from flat_lm import FlatLM
 from small_models import FAMILIES, BigramLM, small_tokenizer
-from wordprob.scoring.next_words import next_words
 from wordprob.studies.check import check_sum
 
 AGREEMENT_NATS = 1e-6
@@ -34,7 +33,7 @@ def scored(scorer, context, word, definition, column="surprisal"):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_next_words_and_scored_texts_agree(family, context, definition, spread):
     scorer = scorer_of(family, 3, spread)
-    (found,) = next_words(scorer, [context], definition, top=12, max_open=3000)
+    (found,) = scorer.next_words([context], definition, top=12, max_open=3000)
     assert len(found.words) == 12
     for word in found.words:
         assert -math.log(word.probability) == pytest.approx(
@@ -48,7 +47,7 @@ def test_next_words_and_scored_texts_agree(family, context, definition, spread):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_end_is_that_of_scored_texts(family, context, definition):
     scorer = scorer_of(family, 5, 2.0)
-    (found,) = next_words(scorer, [context], definition, top=2, max_open=300)
+    (found,) = scorer.next_words([context], definition, top=2, max_open=300)
     table = scorer.score(context, definition, unit="nats")
     if context:
         assert -math.log(found.end) == pytest.approx(float(table.texts()["end"].iloc[0]), abs=AGREEMENT_NATS)
@@ -69,7 +68,7 @@ def test_words_and_end_add_up_to_one(family, context, definition, seed):
 @pytest.mark.parametrize("family", ["first", "byte fallback", "unigram", "byte-level"])
 def test_all_spellings_agree(family, context):
     scorer = scorer_of(family, 7, 1.5)
-    (found,) = next_words(scorer, [context], top=3, max_open=3000, spellings="all")
+    (found,) = scorer.next_words([context], top=3, max_open=3000, spellings="all")
     for word in found.words:
         text = context + word.separator + word.word
         table = scorer.score(text, unit="nats", spellings="all", tolerance=1e-6, max_open=5000).to_pandas()
@@ -84,7 +83,7 @@ def test_entropies_are_those_of_the_scored_words(family, seed):
     scorer = scorer_of(family, seed, 2.0)
     extras = ["word_entropy_2", "word_entropy_inf"]
     table = scorer.score("ab", "punctuation", unit="nats", extras=extras, max_open=40).to_pandas().iloc[0]
-    (found,) = next_words(scorer, [""], "punctuation", mass=0.999, max_open=4000)
+    (found,) = scorer.next_words([""], "punctuation", mass=0.999, max_open=4000)
     known = [*(word.probability for word in found.words), found.end]
     collision = -math.log(math.fsum(p * p for p in known) / math.fsum(known))
     assert table["word_entropy_2_low"] <= collision + 1e-3
@@ -97,7 +96,7 @@ def test_entropies_are_those_of_the_scored_words(family, seed):
 def test_real_tokenizers_agree(name, tokenizer_of):
     scorer = wordprob.Scorer(FlatLM(tokenizer_of(name)))
     for context in ("", "She saw the mark"):
-        (found,) = next_words(scorer, [context], top=4, max_open=12)
+        (found,) = scorer.next_words([context], top=4, max_open=12)
         for word in found.words:
             expected = scored(scorer, context, word, "whitespace")
             assert -math.log(word.probability) == pytest.approx(expected, abs=AGREEMENT_NATS)

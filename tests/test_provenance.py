@@ -13,7 +13,7 @@ from wordprob.cli import main
 from wordprob.errors import InputError, OptionError
 from wordprob.models.registry import describe, model_label, open_model
 from wordprob.options import ModelOptions
-from wordprob.scoring.model_choice import check_models
+from wordprob.scoring.loading import check_models
 from wordprob.tables.metadata import METADATA, read_metadata
 
 TABLE = pd.DataFrame({"item": [1, 1], "word": ["She", "saw"]})

@@ -14,13 +14,12 @@ from conftest import shared
 from random_lm import RandomLM
 from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, WordTable, runs
-from wordprob.core.text import Document
 from wordprob.core.words import define
 from wordprob.errors import InputError, ModelError
 from wordprob.options import ScoringOptions
+from wordprob.scoring import chunks, worker_pool
 from wordprob.scoring import scorer as scorer_module
-from wordprob.scoring import worker_pool
-from wordprob.scoring.prepared_batch import Chunk
+from wordprob.scoring.passages import Chunk, passages_of
 from wordprob.scoring.scorer import score_chunk
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
@@ -32,7 +31,7 @@ ALL_SPELLINGS = {"words": "punctuation", "unit": "nats", "extras": ("prefixes_op
 def one_step_after_another(scorer, texts, options=OPTIONS):
     """The sequential path itself, without threads."""
     settings = scorer.settings(ScoringOptions(**options))
-    chunk = Chunk([Document(n, text) for n, text in enumerate(texts)])
+    chunk = Chunk(passages_of(texts))
     batch = score_chunk(scorer.model, scorer.preparer(define(options["words"])), chunk, settings)
     return WordTable.build([batch], {}, options["unit"], options["extras"])
 
@@ -49,7 +48,7 @@ def test_threads_and_processes_take_the_same_path(family, monkeypatch):
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
     monkeypatch.setattr(scorer_module, "SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN", 0)
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
+    monkeypatch.setattr(chunks, "MAX_TEXTS_PER_CHUNK", 4)
     assert_same(scorer.score(TEXTS, **OPTIONS), expected)
     assert_same(scorer.score(TEXTS, **OPTIONS, readers=2), expected)
 
@@ -60,7 +59,7 @@ def test_all_spellings_take_the_same_path(readers, monkeypatch):
     texts = ["the mark's era.", "", "marked ther", "   ", "he"] * 2
     expected = one_step_after_another(scorer, texts, ALL_SPELLINGS)
     assert expected.to_pandas()["prefixes_opened"].sum() > 10
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
+    monkeypatch.setattr(chunks, "MAX_TEXTS_PER_CHUNK", 4)
     assert_same(scorer.score(texts, **ALL_SPELLINGS, readers=readers), expected)
 
 
@@ -135,7 +134,7 @@ def test_sections_of_a_long_text_take_the_same_path(readers, monkeypatch, tokeni
 def test_texts_together_give_what_each_gives_alone(family, definition, monkeypatch):
     scorer = wordprob.load(f"exact:{family}")
     together = scorer.score(TEXTS, definition, extras=["token_entropy", "token_rank"])
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 1)
+    monkeypatch.setattr(chunks, "MAX_TEXTS_PER_CHUNK", 1)
     alone = scorer.score(TEXTS, definition, extras=["token_entropy", "token_rank"])
     assert_same(together, alone, rtol=1e-12)
 
@@ -159,7 +158,7 @@ def test_windows_of_a_text_do_not_depend_on_its_neighbours(load_shared, monkeypa
 
 
 def test_progress_of_worker_processes(monkeypatch):
-    monkeypatch.setattr(scorer_module, "MAX_TEXTS_PER_CHUNK", 4)
+    monkeypatch.setattr(chunks, "MAX_TEXTS_PER_CHUNK", 4)
     reported = []
     wordprob.load("exact:bow").score(TEXTS, readers=2, progress=lambda *counts: reported.append(counts))
     assert reported[-1] == (len(TEXTS), len(TEXTS))

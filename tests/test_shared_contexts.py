@@ -12,10 +12,10 @@ from conftest import TOKENIZERS
 from tiny_models import build
 from wordprob.options import ScoringOptions
 from wordprob.scoring import shared_contexts
-from wordprob.scoring.continuations import continuations_of
+from wordprob.scoring.continuations import continuations_of, with_heads
+from wordprob.scoring.passages import Chunk, choose_words
 from wordprob.scoring.requests import ids_before, prefix_ids, window_lows, window_of, window_requests
 from wordprob.scoring.shared_contexts import encode_sharing, heads_of
-from wordprob.scoring.word_choice import choose_words_of_continuations
 
 SENTENCE = "It was in the evening that she came home, and nobody had seen her since the day before; a naïve “guess”."
 CONTEXT = f"{' '.join([SENTENCE] * 7)} In the garden of the old house"
@@ -79,11 +79,11 @@ def test_a_context_is_tokenized_once(scorer, monkeypatch):
 
 
 def prepared_continuations(scorer, max_text_tokens):
-    choice = choose_words_of_continuations("whitespace", "rule", [], [])
     texts = continuations_of(CONTEXT, [*AFTER, " ".join(AFTER)], None, " ", crossed=False)
+    choice = choose_words("whitespace", "rule", texts.passages, after_contexts=True)
     settings = replace(scorer.settings(ScoringOptions()), max_text_tokens=max_text_tokens)
-    (chunk,) = texts.chunks(choice, scorer.model.tokenizer, settings)
-    return scorer.preparer(choice.definition).prepare(chunk, settings)
+    passages = with_heads(choice, texts.contexts, scorer.model.tokenizer, max_text_tokens)
+    return scorer.preparer(choice.definition).prepare(Chunk(passages, shares_context=True), settings)
 
 
 @pytest.mark.parametrize("max_text_tokens", [None, 90])

@@ -17,8 +17,9 @@ from wordprob.covers import spellings as spellings_module
 from wordprob.covers.branches import Branches
 from wordprob.covers.joined_tokens import joined_tokens_of
 from wordprob.covers.spellings import SpellingFinder
+from wordprob.scoring.passages import Chunk, passages_of
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk
+from wordprob.scoring.prepared_batch import BatchSettings
 
 
 def finder_of(tokenizer, rule, **options):
@@ -157,7 +158,7 @@ def test_what_is_kept_is_bounded_by_its_size_and_changes_nothing(tokenizer_of, m
 
     def prepare():
         preparer = TextPreparer(tokenizer, tokenizer.vocabulary.size, words.define("punctuation"))
-        prepared = [preparer.prepare(Chunk([Document(0, text)]), settings) for text in texts]
+        prepared = [preparer.prepare(Chunk(passages_of(text)), settings) for text in texts]
         (finder,) = preparer._finders.values()
         found = [vars(each.branches) for each in prepared]
         return [{name: values for name, values in each.items() if name[0] != "_"} for each in found], finder

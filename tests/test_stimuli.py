@@ -298,17 +298,18 @@ def test_long_and_wide():
 def test_models_are_checked_before_loading_and_loaded_one_at_a_time(monkeypatch):
     import weakref
 
-    from wordprob.scoring import model_choice
+    from wordprob.scoring import loading
 
     opened, open_at_load = [], []
+    load = loading.load
 
     def opener(name, **_):
         open_at_load.append(sum(reference() is not None for reference in opened))
-        scorer = wordprob.load(name)
-        opened.append(weakref.ref(scorer))
+        scorer = load(name)
+        opened.append(weakref.ref(scorer.model))
         return scorer
 
-    monkeypatch.setattr(model_choice, "load", opener)
+    monkeypatch.setattr(loading, "load", opener)
     with pytest.raises(wordprob.WordprobError, match="no model is called"):
         score_table(TABLE, ["exact:bow", "no-such-model-anywhere"])
     assert opened == []
@@ -384,7 +385,7 @@ def test_options_objects_do_what_keywords_do():
 
 
 def test_how_to_open_a_model_is_part_of_its_options(monkeypatch):
-    from wordprob.scoring import model_choice
+    from wordprob.scoring import loading
 
     opened = []
 
@@ -392,7 +393,7 @@ def test_how_to_open_a_model_is_part_of_its_options(monkeypatch):
         opened.append((model, options["bos"]))
         return SCORER
 
-    monkeypatch.setattr(model_choice, "load", opener)
+    monkeypatch.setattr(loading, "load", opener)
     read_stimuli(TABLE).score(ModelOptions("exact:bow", bos="none"))
     score_table(TABLE, "exact:bow", load_options={"bos": "0"})
     assert opened == [("exact:bow", "none"), ("exact:bow", "0")]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordprob.core.windows import windows
-from wordprob.scoring.batching import chunk_slices
+from wordprob.scoring.chunks import chunk_slices
 
 
 @st.composite

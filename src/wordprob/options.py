@@ -12,10 +12,11 @@ wordprob.errors.OptionError: no unit is called 'bit'; use bits or nats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from wordprob.errors import OptionError, did_you_mean
 
@@ -27,6 +28,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 UNITS = ("bits", "nats")
 SPELLINGS = ("own", "all")
+MAX_OPEN = 128
 UNSET: Any = object()
 """Stands for no value where ``None`` is one."""
 
@@ -83,7 +85,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for declared in fields(self):
-            check_value(declared.name, getattr(self, declared.name), info_of(declared))
+            check_value(declared, getattr(self, declared.name))
 
     @classmethod
     def names(cls) -> list[str]:
@@ -93,10 +95,41 @@ class Options:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Make a set of options from names and values; a name that does not exist is an error."""
-        for name in values:
-            if name not in cls.names():
-                raise OptionError(f"there is no {cls.what} called '{name}'. {did_you_mean(name, cls.names())}")
+        cls.check_names(values)
         return cls(**values)
+
+    @classmethod
+    def check_names(cls, given: Iterable[str], others: Sequence[str] = ()) -> None:
+        """Raise for a name that is no option; ``others`` are names that could be meant as well."""
+        for name in given:
+            if name not in cls.names():
+                known = [*cls.names(), *others]
+                raise OptionError(f"there is no {cls.what} called '{name}'. {did_you_mean(name, known)}")
+
+    @classmethod
+    def check_used(cls, given: Iterable[str], *used: str) -> None:
+        """Raise for an option that a caller would ignore; ``used`` names those that it uses."""
+        for name in given:
+            if name in cls.names() and name not in used:
+                raise OptionError(f"`{name}` has no effect here; leave it out. It takes: {', '.join(used)}.")
+
+    def updated(self, values: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+        """Return the same options with other values; a name that does not exist is an error.
+
+        Parameters
+        ----------
+        values
+            The new values, by name.
+        others
+            Names of further keywords that the caller takes, which a wrong name may stand for.
+
+        Examples
+        --------
+        >>> ScoringOptions(unit="nats").updated({"spellings": "all"}).unit
+        'nats'
+        """
+        self.check_names(values, others)
+        return replace(self, **values) if values else self
 
     @classmethod
     def pick(cls, values: Mapping[str, Any]) -> Self:
@@ -110,16 +143,31 @@ class Options:
         """
         return {name: getattr(self, name) for name in self.names() if name not in left_out}
 
+    def changed(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults.
 
-def check_value(name: str, value: Any, info: OptionInfo) -> None:
-    """Raise :class:`OptionError` unless a value is allowed."""
-    if value is None:
+        Examples
+        --------
+        >>> ScoringOptions(unit="nats", spellings="own").changed()
+        {'unit': 'nats'}
+        """
+        defaults = {declared.name: declared.default for declared in fields(self)}
+        return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
+
+
+def check_value(declared: Field[Any], value: Any) -> None:
+    """Raise :class:`OptionError` unless a value is allowed for a declared option."""
+    info, allowed_types = info_of(declared), str(declared.type)
+    if value is None and "None" in allowed_types:
         return
     if info.choices and value not in info.choices:
         allowed = f"{', '.join(info.choices[:-1])} or {info.choices[-1]}"
         raise OptionError(f"no {info.noun} is called '{value}'; use {allowed}.")
-    if info.minimum is not None and value < info.minimum:
-        raise OptionError(f"{name} is {value}; it must be at least {info.minimum}.")
+    if info.minimum is not None:
+        noun = "number" if "float" in allowed_types else "whole number"
+        is_number = isinstance(value, Real if noun == "number" else Integral) and not isinstance(value, bool)
+        if not (is_number and value >= info.minimum):
+            raise OptionError(f"`{declared.name}` is {value!r}; it must be a {noun} of at least {info.minimum}.")
     if info.check:
         module, function = info.check.split(":")
         getattr(import_module(module), function)(value)
@@ -181,7 +229,47 @@ class ModelOptions(Options):
 
 @dataclass(frozen=True)
 class ScoringOptions(Options):
-    """What a word is, which columns come out, and how texts are read."""
+    """What a word is, which columns come out, and how texts are read.
+
+    Methods of :class:`wordprob.Scorer` take these as plain keywords, and :meth:`wordprob.Scorer.with_options` returns a
+    scorer that has them as defaults.
+
+    Attributes
+    ----------
+    words
+        ``whitespace``, ``punctuation``, ``characters``, ``regex:PATTERN``, or a
+        :class:`wordprob.core.words.WordDefinition`.
+    boundary
+        What ends a word: ``rule``, the rule by which words are found (for lists, the coarsest rule under which the
+        words of a text end where they do); ``none``, for the probability that the text continues with the characters of
+        the word, whatever comes next; or the name of another rule.
+    unit
+        ``bits`` or ``nats``.
+    min_context
+        For texts longer than the model's context: how many tokens each word has before it, at least.
+    max_context
+        The most context that a word may have: a number of tokens (``50`` or ``"50tokens"``) or of words
+        (``"10words"``). Each word is then scored as if the text began that much before it, at the beginning of a word.
+        By default the context is all of the text before the word.
+    extras
+        Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of the
+        token that came there (formerly ``entropy`` and ``rank``, which are still accepted); ``word_entropy`` (or
+        ``word_entropy_2``, of order 2) of the word that could come there, ``word_rank`` of the word that came.
+    estimators
+        Further estimators that were registered; each adds a column ``surprisal_<name>``.
+    spellings
+        ``own`` counts the tokenizer's own spellings of a word. ``all`` counts every token sequence that writes it as
+        well, and adds ``surprisal_all`` with the bounds ``surprisal_all_low`` and ``surprisal_all_high``.
+    tolerance
+        For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is asked
+        nothing further.
+    max_open
+        How many beginnings of a word a search expands, at most. It has one meaning for every search: for all spellings
+        of a word, for next words after a context, and for the entropy and rank of the words that could come.
+    readers
+        Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
+        starts as many as pay.
+    """
 
     what: ClassVar[str] = "option of scoring"
 
@@ -218,9 +306,11 @@ class ScoringOptions(Options):
     tolerance: float = option(
         0.01,
         "All spellings, models on a server: how wide an interval may be, in bits; inf asks the model nothing further.",
-        check="wordprob.covers.search:check_tolerance",
+        check="wordprob.options:check_tolerance",
     )
-    max_open: int = option(128, "All spellings: prefixes opened for a word, at most.", minimum=1)
+    max_open: int = option(
+        MAX_OPEN, "Searches for spellings and for words: beginnings of a word that are expanded, at most.", minimum=1
+    )
     readers: int | None = option(
         0,
         "Processes that do everything except run the model; 0 uses threads. By default a few where a GPU has a lot "
@@ -230,9 +320,174 @@ class ScoringOptions(Options):
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "extras", tuple(self.extras))
+        object.__setattr__(self, "estimators", tuple(self.estimators))
         super().__post_init__()
         if "prefixes_opened" in self.extras and self.spellings != "all":
             raise OptionError(
                 "`prefixes_opened` counts what the search for every spelling looked into, and only own spellings are "
                 "counted; choose all as `spellings`, or leave it out."
             )
+
+
+class ScoringKeywords(TypedDict, total=False):
+    """The fields of :class:`ScoringOptions` but ``words``, as the type of plain keywords: ``**options``."""
+
+    boundary: str
+    unit: str
+    min_context: int | None
+    max_context: str | int | None
+    extras: Collection[str]
+    estimators: Collection[str]
+    spellings: str
+    tolerance: float
+    max_open: int
+    readers: int | None
+
+
+@dataclass(frozen=True)
+class TableLayout(Options):
+    """How a table holds its texts, and what is added to it.
+
+    Functions that take a table, such as :func:`wordprob.score_table`, accept these as one object or as plain keywords.
+
+    Attributes
+    ----------
+    input_format, sheet, decimal, encoding
+        The format of a file without the usual extension, the sheet of a workbook, the decimal mark of what is added to
+        a CSV file, and the encoding of a text file, where the file does not show them.
+    text_column
+        The column that holds a text on each row; the new columns describe whole texts.
+    word_column
+        The column that holds a word on each row; the new columns describe words. With ``text_column`` as well, the
+        text is as that column has it, on every row, and the words are looked up in it.
+    group_by
+        The columns that tell which rows make a text. Rows of a text stand together, in the order of its words.
+    space_after
+        A column of true and false: whether a space comes after the word. By default one always does.
+    per_word
+        For a text on each row: return a row for each word, with the columns of its text.
+    sum_by
+        For a word on each row: return a row for each region, consecutive words with the same value in this column.
+    prefix
+        Put before the names of all new columns.
+    target_column
+        For a text on each row: the column that holds the critical word or words of the text. The new columns describe
+        these words only. Several columns (a list, or names with commas) give a row for each, and ``region`` says which.
+    context_column
+        For a context on each row: the column that holds it. Only the targets of ``target_column`` are scored, as what
+        comes next; a context that several rows share is run once. A row without a context or a target has no value.
+    separator
+        What stands between context and target, unless either brings white space of its own.
+    source_column
+        For encoder–decoder models: the column that holds the source of each text, such as the sentence that the text
+        translates.
+    marks
+        For a text on each row: ``stars`` if the text marks its regions as in ``The puppet *fell* down.``, ``bars`` if
+        it is divided as in ``The puppet | fell | down.`` There is a row for each region, and marks are not scored.
+    region_names
+        The names of such regions, in their order; their numbers by default.
+    start_column, end_column
+        For a stretch of a text on each row: the columns that say where it starts and ends in the text of
+        ``text_column``, in characters from 0; ``text[start:end]`` is scored. Rows with the same text stand together.
+    offsets
+        For a word on each row: add where the word starts and ends in its text.
+    predictors
+        Add what a regression needs besides surprisal: ``length``, ``frequency``, and the surprisals, lengths and
+        frequencies of the three words before (``surprisal_prev1``, …), which are missing where a text begins.
+    frequencies
+        Where frequencies come from: ``wordfreq:LANGUAGE``, or a file of words and counts or log p. English by default.
+
+    Examples
+    --------
+    >>> TableLayout(text_column="sentence", per_word=True).changed()
+    {'text_column': 'sentence', 'per_word': True}
+    """
+
+    what: ClassVar[str] = "option of a table"
+    reading: ClassVar[tuple[str, ...]] = ("input_format", "sheet", "decimal", "encoding")
+    """Options that say how a file is read."""
+
+    input_format: str | None = option(
+        None, "csv, tsv, jsonl, parquet or xlsx, or text for plain texts; by default the file's ending."
+    )
+    encoding: str | None = option(
+        None, "Encoding of the file, such as cp1252; by default detected from its bytes, and announced."
+    )
+    sheet: str | None = option(None, "Sheet of an Excel file that has several.")
+    decimal: str | None = option(
+        None, "Decimal mark in CSV; by default the file's.", noun="decimal mark", choices=(".", ",")
+    )
+    text_column: str | None = option(None, "Column with a text on each row.")
+    word_column: str | None = option(None, "Column with a word on each row.")
+    group_by: str | Sequence[str] | None = option(
+        None, "Columns whose values identify a text, such as item,condition; or none."
+    )
+    space_after: str | None = option(None, "Column of true/false: whether a space follows the word. Default: always.")
+    per_word: bool = option(False, "For texts on rows: return a row for each of their words.")
+    sum_by: str | None = option(None, "For words on rows: add up each region, named by this column.")
+    prefix: str = option("", "Prefix for the names of all new columns.")
+    target_column: str | Sequence[str] | None = option(
+        None, "Column with the critical word or words of a text or context; only these are scored. Or several: a,b."
+    )
+    context_column: str | None = option(
+        None, "Column with the context of each row's targets, which are scored after it."
+    )
+    separator: str = option(
+        " ", "What stands between the context and what follows, unless one has white space there. Default: a space."
+    )
+    source_column: str | None = option(None, "For encoder–decoder models: column with the source of each text.")
+    marks: str | None = option(
+        None, "Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
+    )
+    region_names: str | Sequence[str] = option("", "Names of the marked regions in their order, with commas.")
+    start_column: str | None = option(
+        None, "For a stretch of a text on each row: column with its start, in characters from 0."
+    )
+    end_column: str | None = option(None, "Column with its end: the stretch is text[start:end].")
+    offsets: bool = option(False, "For words on rows: add where each starts and ends in its text.")
+    predictors: bool = option(False, "Add length, frequency, and the values of the three words before each word.")
+    frequencies: str | None = option(
+        None, "For --predictors: wordfreq:LANGUAGE, or a file of words and counts or log p; English by default."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for declared in fields(self):
+            value = getattr(self, declared.name)
+            is_string = declared.type == "str" or (declared.type == "str | None" and value is not None)
+            if is_string and not isinstance(value, str):
+                raise OptionError(f"`{declared.name}` is {value!r}; it must be a string.")
+
+    def how_to_read(self) -> dict[str, Any]:
+        """Return the options that say how a file is read, by name."""
+        return {name: getattr(self, name) for name in self.reading}
+
+    @classmethod
+    def split(
+        cls, layout: TableLayout | None, keywords: Mapping[str, Any], others: Sequence[str] = ()
+    ) -> tuple[TableLayout, dict[str, Any]]:
+        """Divide plain keywords into a layout and options of scoring.
+
+        Parameters
+        ----------
+        layout
+            The layout as one object, in which keywords replace values.
+        keywords
+            Options of tables and of scoring, by name.
+        others
+            Names of further keywords that the caller takes, which a wrong name may stand for.
+        """
+        of_table = {name: value for name, value in keywords.items() if name in cls.names()}
+        of_scoring = {name: value for name, value in keywords.items() if name not in of_table}
+        ScoringOptions.check_names(of_scoring, [*cls.names(), *others])
+        return (layout or cls()).updated(of_table), of_scoring
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise, unless this is a number above 0."""
+    if not isinstance(tolerance, int | float) or not tolerance > 0:
+        raise OptionError(
+            f"`tolerance` is {tolerance}; it must be a number of bits above 0, such as 0.01, or inf to ask the model "
+            "nothing further."
+        )

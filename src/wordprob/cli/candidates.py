@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from wordprob.cli.options import model_options, read_lines, read_text, scoring_options, separator_option
+from wordprob.cli.options import model_options, read_lines, read_text, scoring_options, separator_option, words_for
 from wordprob.cli.output import check_destination, emit, output_options, progress
-from wordprob.cli.word_lists import words_for
 from wordprob.errors import InputError
 from wordprob.options import ModelOptions, ScoringOptions
 
@@ -29,7 +28,7 @@ def candidates(
     context_file: Path | None,
     words_file: Path | None,
     given: tuple[str, ...],
-    separator: str | None,
+    separator: str,
     share: bool,
     per_word: bool,
     scoring: ScoringOptions,
@@ -67,15 +66,14 @@ def candidates(
     from wordprob.scoring.loading import load
 
     check_scoring_before_loading(model, scoring, after_contexts=True)
-    scorer = load(**model.to_dict())
-    options = scoring.to_dict("words")
-    if separator is not None:
-        options["separator"] = separator
+    scorer = load(**model.to_dict()).with_options(scoring)
     with progress(len(continuations)) as advance:
         if per_word:
-            table = scorer.score_continuations(before, continuations, words, progress=advance, **options)
+            table = scorer.score_continuations(before, continuations, words, separator=separator, progress=advance)
         else:
-            table = scorer.score_candidates(before, continuations, words, share=share, progress=advance, **options)
+            table = scorer.score_candidates(
+                before, continuations, words, share=share, separator=separator, progress=advance
+            )
     emit(table, output, format_, force, escape_formulas)
 
 

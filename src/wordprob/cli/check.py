@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import model_options
+from wordprob.cli.options import model_options, some_scoring_options
 from wordprob.cli.output import visible
-from wordprob.options import ModelOptions
+from wordprob.options import ModelOptions, ScoringOptions
 
 if TYPE_CHECKING:
     from wordprob.studies.check import SumCheck
@@ -21,28 +21,16 @@ PATTERN_OTHERS = f"{OTHERS}, and texts that end after further marks"
 
 @click.command()
 @click.argument("context")
-@click.option(
-    "-w",
-    "--words",
-    default="whitespace",
-    show_default=True,
-    help="What a word is: whitespace, punctuation, or one class of characters, such as regex:[\\w']+.",
-)
-@click.option(
-    "--max-open",
-    default=100,
-    show_default=True,
-    help="How many beginnings of words to look into.",
-    type=click.IntRange(min=1),
-)
+@some_scoring_options("words", "max_open")
 @click.option("--top", default=5, show_default=True, help="How many words to list.", type=click.IntRange(min=0))
 @model_options
-def check(context: str, words: str, max_open: int, top: int, model: ModelOptions) -> None:
+def check(context: str, scoring: ScoringOptions, top: int, model: ModelOptions) -> None:
     """Add up the probabilities of all words that can follow CONTEXT.
 
     Words are found by going through the model's tokens, the most probable first; each is then scored. Together with the
     end of the text they must add up to one, apart from what was not looked into. Otherwise the exit code is 1: the
-    probabilities of words are wrong for this model.
+    probabilities of words are wrong for this model. The words of whitespace, punctuation and one class of characters,
+    such as regex:[\\w']+, can be enumerated.
 
     \b
     Examples:
@@ -54,9 +42,9 @@ def check(context: str, words: str, max_open: int, top: int, model: ModelOptions
     from wordprob.scoring.loading import load
     from wordprob.studies.check import check_sum
 
-    enumerable_definition(define(words))
+    enumerable_definition(define(scoring.words))
     check_search_before_loading(model)
-    found = check_sum(load(**model.to_dict()), context, words, max_open=max_open)
+    found = check_sum(load(**model.to_dict()).with_options(scoring), context)
     _print(found, top)
     if found.fault:
         sys.exit(1)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wordprob.cli.options import models_options, read_source
+from wordprob.cli.options import models_options, read_source, some_options_of, some_scoring_options
 from wordprob.cli.output import check_destination, keep_input, progress, table_output_options, visible, warn
 from wordprob.errors import counted
-from wordprob.options import SPELLINGS, UNITS, ModelOptions
+from wordprob.options import ModelOptions, ScoringOptions, TableLayout
 from wordprob.tables.files import STANDARD_OUTPUT, check_output, has_sidecar, write_whole
 from wordprob.tables.formats import FORMATS
 from wordprob.tables.metadata import parquet_entry, table_metadata, write_sidecar
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wordprob.stimuli.next_word_table import Contexts
     from wordprob.tables.formats import ExtendedSheet
 
-READING = ("input_format", "encoding", "sheet")
-
 
 @click.command()
 @click.argument("table", required=False, type=click.Path(path_type=Path, allow_dash=True))
@@ -30,28 +28,8 @@ READING = ("input_format", "encoding", "sheet")
 @click.option("--context-column", help="Column of the table that holds the texts so far.")
 @click.option("--top", type=click.IntRange(min=1), help="How many words for each context. Default: 20.")
 @click.option("--mass", type=float, help="List words until they and the end have this much, such as 0.9.")
-@click.option(
-    "-w",
-    "--words",
-    default="whitespace",
-    show_default=True,
-    help="What a word is: whitespace, punctuation, or one class of characters, such as regex:[\\w']+.",
-)
-@click.option("-u", "--unit", type=click.Choice(UNITS), default="bits", show_default=True, help="Unit of surprisal.")
-@click.option(
-    "--spellings",
-    type=click.Choice(SPELLINGS),
-    default="own",
-    show_default=True,
-    help="Spellings of a word that count: the tokenizer's own, or all.",
-)
-@click.option(
-    "--max-open", default=1000, show_default=True, type=click.IntRange(min=1), help="Beginnings to look into, at most."
-)
-@click.option("--input-format", help="csv, tsv, jsonl, parquet or xlsx; by default the file's ending.")
-@click.option("--encoding", help="Encoding of the file, such as cp1252; by default detected from its bytes.")
-@click.option("--sheet", help="Sheet of an Excel file that has several.")
-@click.option("--prefix", default="", help="Prefix for the names of all new columns.")
+@some_scoring_options("words", "unit", "spellings", "max_open")
+@some_options_of(TableLayout, "layout", "input_format", "encoding", "sheet", "prefix")
 @table_output_options
 @models_options()
 def next(
@@ -60,22 +38,19 @@ def next(
     context_column: str | None,
     top: int | None,
     mass: float | None,
-    words: str,
-    unit: str,
-    spellings: str,
-    max_open: int,
-    prefix: str,
+    scoring: ScoringOptions,
+    layout: TableLayout,
     output: Path | None,
     format_: str | None,
     force: bool,
     escape_formulas: bool,
     models: list[ModelOptions],
-    **reading: Any,
 ) -> None:
     """List the words that could come after a context, the most probable first.
 
-    Beginnings of words are looked into, the most probable first. The words, the end of the text and everything that is
-    not listed add up to one. A word is certain if none that is not listed can be more probable.
+    Beginnings of words are expanded, the most probable first. The words, the end of the text and everything that is not
+    listed add up to one. A word is certain if none that is not listed can be more probable. The words of whitespace,
+    punctuation and one class of characters, such as regex:[\\w']+, can be listed.
 
     TABLE has a context on each row (.csv, .tsv, .jsonl, .parquet, .xlsx); - is standard input. Its columns come back on
     the rows of each context's words. With several models, the column model says which.
@@ -88,54 +63,52 @@ def next(
       wordprob next items.csv --context-column sentence_start --top 10 -o next.csv
       wordprob next - --input-format csv --context-column sentence_start --format jsonl < items.csv
     """
-    contexts = _contexts(table, given, context_column, prefix, reading)
+    contexts = _contexts(table, given, context_column, layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(table, output)
 
     from wordprob.scoring.capability_checks import check_search_before_loading
-    from wordprob.scoring.model_choice import check_models, open_scorer
+    from wordprob.scoring.loading import check_models, open_scorer
     from wordprob.scoring.next_words import check_next_word_options
 
-    check_next_word_options(words, top, mass)
+    check_next_word_options(scoring.words, top, mass)
     for model in models:
         check_search_before_loading(model)
     labels = check_models(models)
-    contexts.check_columns(labels, spellings)
+    contexts.check_columns(labels, scoring)
     found: dict[str, list[NextWords]] = {}
     metadata: dict[str, Mapping[str, Any]] = {}
-    how = {"top": top, "mass": mass, "max_open": max_open, "unit": unit, "spellings": spellings}
+    used = {name: getattr(scoring, name) for name in ("words", "max_open", "unit", "spellings")}
     for label, model in zip(labels, models, strict=True):
-        scorer = open_scorer(model)
+        scorer = open_scorer(model).with_options(scoring)
         with progress(len(contexts.texts), label if len(labels) > 1 else "") as advance:
-            found[label] = scorer.next_words(contexts.texts, words, progress=advance, **how)
-        metadata[label] = {**scorer.model.metadata, "words": words, **how}
+            found[label] = scorer.next_words(contexts.texts, top=top, mass=mass, progress=advance)
+        metadata[label] = {**scorer.model.metadata, "top": top, "mass": mass, **used}
     if output is None and format_ in (None, "table"):
         _print(found)
     else:
         source = "--context" if contexts.sheet is None else contexts.sheet.name
         about = table_metadata(metadata, source, {"context_column": contexts.column} if contexts.column else {})
         _write(contexts.table(found), about, output, format_, force, escape_formulas)
-    _warn_of_limit([each for of_model in found.values() for each in of_model], max_open)
+    _warn_of_limit([each for of_model in found.values() for each in of_model], scoring)
 
 
-def _contexts(
-    table: Path | None, given: tuple[str, ...], context_column: str | None, prefix: str, reading: dict[str, Any]
-) -> Contexts:
+def _contexts(table: Path | None, given: tuple[str, ...], context_column: str | None, layout: TableLayout) -> Contexts:
     """Return the contexts, from the table or as they were given."""
     from wordprob.stimuli.next_word_table import Contexts, read_contexts
 
     if (table is None) == (not given):
         raise click.UsageError('give either TABLE or --context: wordprob next --context "She saw the"')
     if table is None:
-        if chosen := [name for name in READING if reading[name] is not None]:
+        if chosen := [name for name in layout.changed() if name in TableLayout.reading]:
             raise click.UsageError(f"--{chosen[0].replace('_', '-')} is for a table; leave it out with --context.")
-        return Contexts(list(given), prefix=prefix)
+        return Contexts(list(given), prefix=layout.prefix)
     if context_column is None:
         raise click.UsageError("specify --context-column, the column of the table that holds the texts so far.")
     if str(table) != STANDARD_OUTPUT:
-        return read_contexts(table, context_column, prefix, **reading)
+        return read_contexts(table, context_column, layout)
     data, name = read_source(table)
-    return read_contexts(data, context_column, prefix, name=name, **reading)
+    return read_contexts(data, context_column, layout, name=name)
 
 
 def _write(
@@ -182,15 +155,15 @@ def _unusual_separator(separator: str) -> str:
     return f"  (after {visible(separator)})" if separator else "  (no space before)"
 
 
-def _warn_of_limit(found: Sequence[NextWords], max_open: int) -> None:
+def _warn_of_limit(found: Sequence[NextWords], scoring: ScoringOptions) -> None:
     """Say so if the limit stopped searches."""
     n_stopped = sum(each.limit_reached for each in found)
     if n_stopped:
         where = "" if len(found) == 1 else f" after {n_stopped} of {counted(len(found), 'context')}"
-        beginnings = counted(max_open, "beginning")
+        beginnings = counted(scoring.max_open, "beginning")
         warn(
             [
                 f"the search stopped{where} when it had looked into {beginnings} of words, so words may be missing or "
-                f"not certain; to look into more, use `max_open` {10 * max_open}"
+                f"not certain; to look into more, use `max_open` {10 * scoring.max_open}"
             ]
         )

@@ -1,4 +1,4 @@
-"""Flags of the commands: those that follow from the declared options, those of tables, and reading of text files.
+"""Flags of the commands, which follow from the declared options, and reading of text files and word lists.
 
 An option is declared once, in :mod:`wordprob.options`. :func:`options_of` makes the flags of a command from a set of
 such options, and passes their values to the command as one object:
@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from wordprob.errors import InputError
 from wordprob.options import DEFAULT_MODEL, UNSET, ModelOptions, Options, ScoringOptions, info_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -74,6 +75,16 @@ def scoring_options(*left_out: str) -> Callable[[Function], Function]:
     The command gets ``scoring``, a :class:`ScoringOptions`. Options that mean nothing to it are left out by name.
     """
     return options_of(ScoringOptions, "scoring", *left_out)
+
+
+def some_options_of(options: type[Options], parameter: str, *names: str) -> Callable[[Function], Function]:
+    """Give a command the flags of those options of a set that have these names, as :func:`options_of` does."""
+    return options_of(options, parameter, *(name for name in options.names() if name not in names))
+
+
+def some_scoring_options(*names: str) -> Callable[[Function], Function]:
+    """Add the flags of the options of scoring that have these names; the command gets ``scoring``."""
+    return some_options_of(ScoringOptions, "scoring", *names)
 
 
 def models_options(default: Sequence[str] = (DEFAULT_MODEL,)) -> Callable[[Function], Function]:
@@ -160,14 +171,16 @@ def _check_levels(_context: click.Context, parameter: click.Parameter, value: st
 
 def _extras_of(name: str, value: Any, orders: str | None) -> tuple[str, ...]:
     """Return the names of the columns that a flag asks for."""
-    from wordprob.tables.word_level_columns import RANK, entropy_names
-
     if name not in WITH_LEVELS:
         return (name,) if value else ()
     if name == "entropy" and orders is not None and "word" not in value:
         raise click.UsageError("--entropy-order is for --entropy word; specify both.")
-    of_words = entropy_names(orders or "1") if name == "entropy" else (RANK,)
-    return ((f"token_{name}",) if "token" in value else ()) + (of_words if "word" in value else ())
+    of_tokens = (f"token_{name}",) if "token" in value else ()
+    if "word" not in value:
+        return of_tokens
+    from wordprob.tables.word_level_columns import RANK, entropy_names
+
+    return of_tokens + (entropy_names(orders or "1") if name == "entropy" else (RANK,))
 
 
 def _further_columns() -> Mapping[str, str]:
@@ -194,7 +207,7 @@ def _flag(declared: Field[Any]) -> Callable[[Any], Any]:
         *_flag_names(declared),
         type=_value_type(declared),
         default=default,
-        show_default=default is not None,
+        show_default=default is not None and not str(default).isspace() and default != "",
         help=info.help,
     )
 
@@ -255,39 +268,11 @@ def _value_type(declared: Field[Any]) -> Any:
 # --- flags that only commands have ------------------------------------------------------------------------------------
 
 
-def table_options(function: Function) -> Function:
-    """Add the flags that say how a table holds its texts."""
-    return with_options(
-        function,
-        (
-            click.option(
-                "--input-format", help="text, csv, tsv, jsonl, parquet or xlsx; by default the file's ending."
-            ),
-            click.option(
-                "--encoding",
-                help="Encoding of the file, such as cp1252; by default detected from its bytes, and announced.",
-            ),
-            click.option("--sheet", help="Sheet of an Excel file that has several."),
-            click.option("--text-column", help="Column with a text on each row."),
-            click.option("--word-column", help="Column with a word on each row."),
-            click.option("--group-by", help="Columns whose values identify a text, such as item,condition; or none."),
-            click.option(
-                "--space-after", help="Column of true/false: whether a space follows the word. Default: always."
-            ),
-            click.option("--per-word", is_flag=True, help="For texts on rows: return a row for each of their words."),
-            click.option("--sum-by", help="For words on rows: add up each region, named by this column."),
-            click.option("--prefix", default="", help="Prefix for the names of all new columns."),
-            click.option(
-                "--decimal", type=click.Choice([".", ","]), help="Decimal mark in CSV; by default the file's."
-            ),
-        ),
-    )
-
-
 def separator_option(function: Function) -> Function:
     """Add the flag that says what stands between a context and what follows it."""
     return click.option(
         "--separator",
+        default=" ",
         help="What stands between the context and what follows, unless one has white space there. Default: a space.",
     )(function)
 
@@ -317,3 +302,40 @@ def read_lines(path: Path, encoding: str | None = None) -> list[str]:
     from wordprob.sources.plain_text import lines_of
 
     return lines_of(read_text(path, encoding), "standard input" if str(path) == "-" else str(path))
+
+
+# --- words in a file ------------------------------------------------------------------------------------------------
+
+WORD_LIST_PREFIX = "list:"
+"""What ``--words list:FILE`` begins with: the words are given in a file."""
+
+
+def is_word_list(words: str) -> bool:
+    """Return True if the value of ``--words`` names a file of words rather than a definition."""
+    return words.startswith(WORD_LIST_PREFIX)
+
+
+def words_for(words: str, texts: Sequence[str]) -> str | list[list[str]]:
+    """Return a word definition as it was given, or for ``list:FILE`` the list of words of each text."""
+    from wordprob.sources.plain_text import blocks_of
+
+    if not is_word_list(words):
+        return words
+    path = Path(words.removeprefix(WORD_LIST_PREFIX))
+    return match_texts(blocks_of(read_lines(path)), texts, str(path))
+
+
+def match_texts(blocks: Sequence[list[str]], texts: Sequence[str], source: str) -> list[list[str]]:
+    """Return a list of words for each text: the next block, or no words for a blank text.
+
+    >>> match_texts([["She", "saw"]], ["She saw", ""], "words.txt")
+    [['She', 'saw'], []]
+    """
+    n_texts = sum(bool(text.strip()) for text in texts)
+    if n_texts != len(blocks):
+        raise InputError(
+            f"{n_texts} texts that are not blank but {len(blocks)} lists of words in {source}; put one word on each "
+            "line and a blank line between texts."
+        )
+    remaining = iter(blocks)
+    return [next(remaining) if text.strip() else [] for text in texts]

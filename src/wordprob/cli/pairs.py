@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import models_options, read_source, scoring_options
+from wordprob.cli.options import models_options, read_source, scoring_options, some_options_of
 from wordprob.cli.output import check_destination, keep_input, progress, summarise, table_output_options, warn
 from wordprob.errors import OptionError
-from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.options import ModelOptions, ScoringOptions, TableLayout
 from wordprob.tables.files import check_output, write_whole
 from wordprob.tables.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-READING = ("input_format", "sheet", "decimal")
 
 
 @click.command()
@@ -29,12 +28,8 @@ READING = ("input_format", "sheet", "decimal")
     "--region", default="whole", show_default=True, help="Compare whole sentences, or the different words only."
 )
 @click.option("--target-columns", help="Compare the words that these two columns name instead.")
-@click.option("--marks", help="Compare the words that are marked in the sentences instead: stars or bars.")
 @scoring_options("extras", "readers", "estimators", "spellings", "tolerance", "max_open")
-@click.option("--input-format", help="csv, tsv, jsonl, parquet or xlsx; by default the file's ending.")
-@click.option("--sheet", help="Sheet of an Excel file that has several.")
-@click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark in CSV; by default the file's.")
-@click.option("--prefix", default="", help="Prefix for the names of all new columns.")
+@some_options_of(TableLayout, "layout", "marks", "input_format", "sheet", "decimal", "encoding", "prefix")
 @table_output_options
 @click.option("--summary", type=click.Path(path_type=Path), help="Write the accuracies here (.tsv or .csv).")
 @models_options()
@@ -45,9 +40,8 @@ def pairs(
     by: str | None,
     region: str,
     target_columns: str | None,
-    marks: str | None,
     scoring: ScoringOptions,
-    prefix: str,
+    layout: TableLayout,
     output: Path | None,
     format_: str | None,
     force: bool,
@@ -55,7 +49,6 @@ def pairs(
     summary: Path | None,
     models: list[ModelOptions],
     shape: str,
-    **reading: Any,
 ) -> None:
     """Compare the two sentences of minimal pairs.
 
@@ -70,7 +63,7 @@ def pairs(
       wordprob pairs pairs.csv --pair good,bad --region different --model gpt2 --model pythia-160m
     """
     from wordprob.analysis import pair_accuracy
-    from wordprob.scoring.model_choice import check_models
+    from wordprob.scoring.loading import check_models
     from wordprob.stimuli.pairs import read_pairs
 
     read = read_pairs(
@@ -78,11 +71,9 @@ def pairs(
         pair,
         region=region,
         target_columns=target_columns,
-        marks=marks,
+        layout=_with_format(table, layout),
         words=str(scoring.words),
-        prefix=prefix,
         name="standard input" if str(table) == "-" else str(table),
-        **_reading(table, reading),
     )
     if by is not None:
         read.sheet.require(by)
@@ -93,14 +84,11 @@ def pairs(
     read.check_columns(check_models(models), shape)
     warn(list(filter(None, [read.guesses()])))
     with progress(2 * len(read.sheet) * len(models)) as advance:
-        scored = read.score(
-            models,
-            shape="long",
-            **scoring.to_dict("words"),
-            progress=advance,
-        )
+        scored = read.score(models, shape="long", options=scoring, progress=advance)
     frame = scored.to_pandas()
-    frame = frame.rename(columns={f"{prefix}{name}": name for name in ("difference", "difference_naive", "model")})
+    frame = frame.rename(
+        columns={f"{layout.prefix}{name}": name for name in ("difference", "difference_naive", "model")}
+    )
     accuracies = pair_accuracy.accuracy(frame, by, str(table))
     if output is not None:
         wide = scored if shape == "long" else read.reshaped(scored, shape)
@@ -112,12 +100,12 @@ def pairs(
     _show(accuracies, pair_accuracy.caption(read.columns, scoring.unit), format_ if output is None else None)
 
 
-def _reading(table: Path, chosen: dict[str, Any]) -> dict[str, Any]:
+def _with_format(table: Path, layout: TableLayout) -> TableLayout:
     """Return how the table is read: its format as specified, or as the ending of the file has it."""
-    format_ = chosen["input_format"] or (None if str(table) == "-" else format_of(table))
+    format_ = layout.input_format or (None if str(table) == "-" else format_of(table))
     if format_ is None:
         raise OptionError(f"cannot tell the format of {table}; specify --input-format: {', '.join(FORMATS)}.")
-    return {**chosen, "input_format": format_}
+    return replace(layout, input_format=format_)
 
 
 def _text(accuracies: pd.DataFrame, comma: bool) -> str:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from wordprob.cli.options import (
+    is_word_list,
     models_options,
+    options_of,
     read_lines,
     read_source,
     read_text,
     scoring_options,
-    separator_option,
-    table_options,
+    words_for,
 )
 from wordprob.cli.output import check_destination, emit, inform, keep_input, progress, table_output_options, warn
-from wordprob.cli.word_lists import is_word_list, words_for
 from wordprob.errors import OptionError, counted, did_you_mean
-from wordprob.options import ModelOptions, ScoringOptions
+from wordprob.options import ModelOptions, ScoringOptions, TableLayout
 from wordprob.tables.files import check_output, write_whole
 from wordprob.tables.formats import FORMATS, format_of
-from wordprob.tables.schema import further_estimates
 
 if TYPE_CHECKING:
     from wordprob.scoring.results import ScoredTable
@@ -30,26 +30,8 @@ if TYPE_CHECKING:
 
 INPUT_FORMATS = ("text", *FORMATS)
 
-TABLE_ONLY = (
-    "sheet",
-    "decimal",
-    "text_column",
-    "word_column",
-    "group_by",
-    "space_after",
-    "per_word",
-    "sum_by",
-    "context_column",
-    "target_column",
-    "start_column",
-    "end_column",
-    "offsets",
-    "source_column",
-)
-"""Options that mean something for tables only."""
-
-FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
-"""Options that mean something for tables and for plain texts."""
+FOR_TEXTS = ("input_format", "encoding", "prefix", "marks", "region_names", "predictors", "frequencies")
+"""Options of tables that mean something for plain texts as well."""
 
 
 @click.command()
@@ -65,30 +47,7 @@ FOR_BOTH = ("prefix", "marks", "region_names", "predictors", "frequencies")
 )
 @click.option("--whole-file", is_flag=True, help="Take the file as one text instead of one text per line.")
 @scoring_options()
-@table_options
-@click.option(
-    "--target-column",
-    help="Column with the critical word or words of a text or context; only these are scored. Or several: a,b.",
-)
-@click.option("--context-column", help="Column with the context of each row's targets, which are scored after it.")
-@separator_option
-@click.option("--source-column", help="For encoder–decoder models: column with the source of each text.")
-@click.option(
-    "--marks", help="Regions are marked in the texts: stars (The puppet *fell*.) or bars (The puppet | fell.)."
-)
-@click.option(
-    "--start-column", help="For a stretch of a text on each row: column with its start, in characters from 0."
-)
-@click.option("--end-column", help="Column with its end: the stretch is text[start:end].")
-@click.option("--offsets", is_flag=True, help="For words on rows: add where each starts and ends in its text.")
-@click.option("--region-names", default="", help="Names of the marked regions in their order, with commas.")
-@click.option(
-    "--predictors", is_flag=True, help="Add length, frequency, and the values of the three words before each word."
-)
-@click.option(
-    "--frequencies",
-    help="For --predictors: wordfreq:LANGUAGE, or a file of words and counts or log p; English by default.",
-)
+@options_of(TableLayout, "layout")
 @table_output_options
 @click.option("--texts-output", type=click.Path(path_type=Path), help="Write a summary of each text here (TSV).")
 @models_options()
@@ -106,7 +65,7 @@ def score(
     escape_formulas: bool,
     models: list[ModelOptions],
     shape: str,
-    **table_layout: Any,
+    layout: TableLayout,
 ) -> None:
     """Compute the surprisal of every word.
 
@@ -140,26 +99,20 @@ def score(
     if whole_file and divided_by == "blank-line":
         raise click.UsageError("--whole-file takes the file as one text; leave --texts blank-line out.")
     division = "file" if whole_file else divided_by
-    stimuli = _read(file, texts, division, str(scoring.words), table_layout)
+    stimuli = _read(file, texts, division, str(scoring.words), layout)
     check_destination(output, format_, force, FORMATS)
     keep_input(file, output, texts_output)
     if texts_output is not None:
         check_output(texts_output, "tsv", force)
 
-    from wordprob.scoring.model_choice import check_models
+    from wordprob.scoring.loading import check_models
 
-    estimates = further_estimates(scoring.estimators, scoring.spellings)
-    stimuli.check_columns(check_models(models), shape, scoring.extras, estimates)
+    stimuli.check_columns(check_models(models), shape, scoring)
     announce(stimuli)
     with progress(len(stimuli.layout.texts) * len(models)) as advance:
-        scored = stimuli.score(
-            models,
-            shape=shape,
-            options=scoring,
-            progress=advance,
-        )
+        scored = stimuli.score(models, shape=shape, options=scoring, progress=advance)
     emit(scored, output, format_, force, escape_formulas)
-    if stimuli.predictors:
+    if stimuli.options.predictors:
         warn(_missing_frequencies(scored))
     if texts_output is not None:
         summary = scored.texts().to_csv(sep="\t", index=False, lineterminator="\n")
@@ -186,50 +139,38 @@ def announce(stimuli: Stimuli) -> None:
     warn(stimuli.warnings())
 
 
-def _read(
-    file: Path | None, texts: tuple[str, ...], division: str, words: str, table_layout: dict[str, Any]
-) -> Stimuli:
+def _read(file: Path | None, texts: tuple[str, ...], division: str, words: str, layout: TableLayout) -> Stimuli:
     """Read the texts or the table, and check them as far as that is possible without a model."""
     if (file is None) == (not texts):
         raise click.UsageError('give either FILE or --text: wordprob score --text "She saw the mark."')
-    format_ = _input_format(file, table_layout["input_format"], division == "file")
+    format_ = _input_format(file, layout.input_format, division == "file")
     if division == "blank-line" and (file is None or format_ != "text"):
         raise click.UsageError("--texts blank-line is for a file of plain text.")
-    chosen = {name: table_layout[name] for name in TABLE_ONLY if table_layout[name]}
-    if table_layout["separator"] is not None:  # it may be empty
-        if "context_column" not in chosen:
-            raise click.UsageError("--separator stands between a context and a target; add --context-column.")
-        chosen["separator"] = table_layout["separator"]
-    for_both = {name: table_layout[name] for name in FOR_BOTH}
-    if format_ == "text":
-        if chosen:
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
-            raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
-        return _read_texts(file, texts, division, words, table_layout["encoding"], for_both)
-    for_both["encoding"] = table_layout["encoding"]
-    return _read_table(Path(str(file)), format_, words, {**chosen, **for_both})
+    chosen = layout.changed()
+    if "separator" in chosen and "context_column" not in chosen:
+        raise click.UsageError("--separator stands between a context and a target; add --context-column.")
+    if format_ != "text":
+        return _read_table(Path(str(file)), words, replace(layout, input_format=format_))
+    for_tables = [name for name in chosen if name not in FOR_TEXTS]
+    if for_tables:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in for_tables)
+        raise click.UsageError(f"{flags}: for tables only; add --input-format csv if this is one.")
+    return _read_texts(file, texts, division, words, layout)
 
 
-def _read_texts(
-    file: Path | None,
-    texts: tuple[str, ...],
-    division: str,
-    words: str,
-    encoding: str | None,
-    options: dict[str, Any],
-) -> Stimuli:
+def _read_texts(file: Path | None, texts: tuple[str, ...], division: str, words: str, layout: TableLayout) -> Stimuli:
     from wordprob.stimuli.stimulus_reading import stimuli_from_texts
 
     if file is None:
         given = list(texts)
     elif division == "file":
-        given = [read_text(file, encoding)]
+        given = [read_text(file, layout.encoding)]
     elif division == "blank-line":
-        given = _read_paragraphs(file, encoding)
+        given = _read_paragraphs(file, layout.encoding)
     else:
-        given = read_lines(file, encoding)
+        given = read_lines(file, layout.encoding)
     name = "--text" if file is None else "standard input" if str(file) == "-" else str(file)
-    return stimuli_from_texts(given, words_for(words, given), name=name, **options)
+    return stimuli_from_texts(given, words_for(words, given), layout, name=name)
 
 
 def _read_paragraphs(file: Path, encoding: str | None) -> list[str]:
@@ -244,13 +185,13 @@ def _read_paragraphs(file: Path, encoding: str | None) -> list[str]:
     return paragraphs
 
 
-def _read_table(file: Path, format_: str, words: str, table_layout: dict[str, Any]) -> Stimuli:
+def _read_table(file: Path, words: str, layout: TableLayout) -> Stimuli:
     from wordprob.stimuli.stimulus_reading import read_stimuli
 
     if is_word_list(words):
         raise OptionError("--words list:FILE is for plain texts; a table gives its words with --word-column.")
     data, name = read_source(file)
-    return read_stimuli(data, input_format=format_, name=name, words=words, **table_layout)
+    return read_stimuli(data, layout, words=words, name=name)
 
 
 def _input_format(file: Path | None, chosen: str | None, whole_file: bool) -> str:

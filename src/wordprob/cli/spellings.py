@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wordprob.cli.options import model_options, scoring_options, separator_option
+from wordprob.cli.options import model_options, separator_option, some_scoring_options
 from wordprob.cli.output import visible, write_figure
 from wordprob.cli.studies import check_study_packages
 from wordprob.errors import counted
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wordprob.scoring.word_spellings import WordSpellings
 
 TABLES = {"tsv": ".tsv", "csv": ".csv"}
-NOT_USED = ("min_context", "max_context", "extras", "spellings", "readers")
 
 
 @click.command()
@@ -31,7 +30,7 @@ NOT_USED = ("min_context", "max_context", "extras", "spellings", "readers")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw them as a tree: .png, .pdf or .svg.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @separator_option
-@scoring_options(*NOT_USED)
+@some_scoring_options("words", "boundary", "unit", "tolerance", "max_open")
 @model_options
 def spellings(
     context: str,
@@ -40,7 +39,7 @@ def spellings(
     output: Path | None,
     plot: Path | None,
     force: bool,
-    separator: str | None,
+    separator: str,
     scoring: ScoringOptions,
     model: ModelOptions,
 ) -> None:
@@ -67,13 +66,10 @@ def spellings(
     from wordprob.scoring.loading import load
     from wordprob.scoring.word_spellings import check_one_word
 
-    check_one_word(context, word, str(scoring.words), scoring.boundary)
+    check_one_word(context, word, scoring, separator)
     check_search_before_loading(model)
-    scorer = load(**model.to_dict())
-    options = scoring.to_dict(*NOT_USED, "estimators")
-    if separator is not None:  # it may be empty
-        options["separator"] = separator
-    found = scorer.spellings(context, word, **options)
+    scorer = load(**model.to_dict()).with_options(scoring)
+    found = scorer.spellings(context, word, separator=separator)
     name = str(scorer.model.metadata.get("model", ""))
     if output is not None:
         text = found.to_pandas().to_csv(sep="," if output.suffix == ".csv" else "\t", index=False, lineterminator="\n")
@@ -82,7 +78,7 @@ def spellings(
         write_figure(plot, _tree(found, name))
     _print(found, top, name)
     if not found.is_within:
-        click.echo(_why_too_wide(found, scoring.tolerance, scoring.max_open))
+        click.echo(_why_too_wide(found, scoring))
 
 
 def _tree(found: WordSpellings, model: str) -> Figure:
@@ -116,11 +112,11 @@ def _print(found: WordSpellings, top: int, model: str) -> None:
     click.echo(f"all spellings  {found.surprisal_all_low:.3f} to {found.surprisal_all:.3f} {unit}")
 
 
-def _why_too_wide(found: WordSpellings, tolerance: float, max_open: int) -> str:
+def _why_too_wide(found: WordSpellings, scoring: ScoringOptions) -> str:
     """Return why the interval is wider than it was asked for."""
-    wider = f"The interval is wider than --tolerance {tolerance:g} (bits)"
-    if found.opened >= max_open:
-        return f"{wider}: --max-open stopped the search after {counted(max_open, 'beginning')}."
+    wider = f"The interval is wider than --tolerance {scoring.tolerance:g} (bits)"
+    if found.opened >= scoring.max_open:
+        return f"{wider}: --max-open stopped the search after {counted(scoring.max_open, 'beginning')}."
     if found.has_too_long:
         return f"{wider}: some spellings do not fit into the model's context. A shorter context leaves room for them."
     return f"{wider}: what may follow the word leaves open whether it has ended."

@@ -24,19 +24,9 @@ import numpy as np
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ranges, segment_sums
 from wordprob.core.atoms import EITHER_SHARE
 from wordprob.covers.events import BoundaryEvent, Outcome, Transitions
-from wordprob.errors import OptionError
 
 MAX_OPENED_PER_ROUND = 16
 """Prefixes of one event that are opened together, at most."""
-
-
-def check_tolerance(tolerance: float) -> None:
-    """Raise, unless this is a number above 0."""
-    if not isinstance(tolerance, int | float) or not tolerance > 0:
-        raise OptionError(
-            f"`tolerance` is {tolerance}; it must be a number of bits above 0, such as 0.01, or inf to ask the model "
-            "nothing further."
-        )
 
 
 class Searched(NamedTuple):

@@ -12,7 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, UnsupportedError, WordprobError
@@ -205,18 +205,18 @@ class ShardScorer:
     def _score_together(
         self, scorer: Scorer, records: Sequence[Record], on_texts_done: ShardCallback | None
     ) -> WordTable:
-        options = replace(self._work.settings.scoring, readers=self._work.execution.readers)
+        scorer = scorer.with_options(self._work.settings.scoring, readers=self._work.execution.readers)
         with limited_threads(self._work.settings.threads):
             return scorer.score(
                 [record.text for record in records],
                 ids=[record.id for record in records],
                 progress=None if on_texts_done is None else lambda done, _: on_texts_done(done),
-                **options.to_dict(),
             )
 
     def _open_scorer(self) -> Scorer:
         if self._scorer is None:
-            from wordprob.scoring.loading import load, model_label
+            from wordprob.models.registry import model_label
+            from wordprob.scoring.loading import load
 
             self._scorer = load(**self._work.settings.model.to_dict())
             if self._work.model_name:

@@ -252,7 +252,7 @@ class _OwnSums:
 
     def _starts(self, boundaries: Ints) -> list[int]:
         """Return those of the boundaries that are the start of a text with nothing of its own before it."""
-        if self._prepared.chunk.heads is not None:
+        if self._prepared.head_lengths.any():
             return []
         found: list[int] = boundaries[np.isin(boundaries, self._prepared.alignment.first_boundaries)].tolist()
         return found

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wordprob.core.arrays import Floats
+    from wordprob.scoring.passages import Words
     from wordprob.scoring.scorer import Scorer
-    from wordprob.scoring.word_choice import Words
 
 LEFT_OUT = ("text_id", "word_id", "region", "word", "start", "end")
 """Columns of words that say nothing about a whole candidate."""
@@ -41,7 +41,7 @@ def score_candidates(
     scorer: Scorer,
     context: str | Iterable[str],
     candidates: Iterable[str],
-    words: Words = "whitespace",
+    words: Words | None = None,
     *,
     share: bool = False,
     **options: Any,
@@ -66,7 +66,7 @@ def score_candidates(
         Add ``share``: the probability divided by that of all candidates after the same context. If a candidate has no
         value, the shares of that context are missing.
     **options
-        Further options of :meth:`wordprob.Scorer.score_continuations`, for example ``unit``; not ``crossed`` and
+        Further keywords of :meth:`wordprob.Scorer.score_continuations`, for example ``unit``; not ``crossed`` and
         ``ids``. With ``spellings="all"`` there are ``probability_all`` and ``share_all`` too, from ``surprisal_all``.
 
     Examples

@@ -62,7 +62,7 @@ def check_search_before_loading(model: ModelOptions) -> None:
 
 def check_scoring_options(options: ScoringOptions, *, after_contexts: bool = False) -> None:
     """Raise if options do not go together, whatever the model."""
-    if not WordLevel.of(options.extras):
+    if not (options.extras and WordLevel.of(options.extras)):
         return
     if after_contexts:
         raise OptionError("the entropy and the rank of words are computed for whole texts: score these instead.")

@@ -3,70 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from operator import sub
+from typing import NamedTuple
 
+from wordprob.core.arrays import Ints
 from wordprob.core.text import Document
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS
 from wordprob.errors import InputError, counted
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS, chunk_slices
-from wordprob.scoring.documents import check_texts, with_ids
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk
-from wordprob.scoring.shared_contexts import NO_HEAD, heads_of
-from wordprob.scoring.word_choice import WordChoice
+from wordprob.scoring.passages import Passage, WordChoice, check_texts, with_ids
+from wordprob.scoring.shared_contexts import heads_of
 
 
-@dataclass(frozen=True)
-class Continuations:
+class Continuations(NamedTuple):
     """Continuations, each after its context.
 
     Attributes
     ----------
-    whole
-        The contexts with their continuations.
-    alone
-        The continuations, which the rows of a table are about.
+    passages
+        The contexts with their continuations; the rows of a table are about the continuations.
     contexts
         What comes before each continuation, the separator included. Equal ones are one and the same string.
     """
 
-    whole: list[Document]
-    alone: list[Document]
+    passages: list[Passage]
     contexts: list[str]
-
-    @cached_property
-    def begins(self) -> list[int]:
-        """Where in each whole text the continuation begins, in characters."""
-        return list(map(len, self.contexts))
-
-    def chunks(self, choice: WordChoice, tokenizer: Tokenizer, settings: BatchSettings) -> list[Chunk]:
-        """Cut the texts into chunks, each text with its whole context, or with the end of it and the head as ids."""
-        documents, begins = self.whole, self.begins
-        heads = [NO_HEAD] * len(documents)
-        if choice.given is None and choice.definition.local:
-            texts = [document.text for document in self.whole]
-            looks_back = getattr(choice.definition, "looks_back", LEFT_CONTEXT_CHARACTERS)
-            heads = heads_of(texts, self.contexts, tokenizer, settings.max_text_tokens, looks_back)
-            stops = [head.stop for head in heads]
-            documents = [
-                Document(document.id, document.text[stop:]) for document, stop in zip(self.whole, stops, strict=True)
-            ]
-            begins = list(map(sub, self.begins, stops))
-        lengths = [len(document.text) for document in documents]
-        return [
-            Chunk(
-                documents[part],
-                **choice.of_part(part),
-                context_lengths=begins[part],
-                offset_origins=begins[part],
-                source_documents=self.alone[part],
-                shares_context=True,
-                heads=[head.ids for head in heads[part]],
-            )
-            for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, SHARED_CONTEXT_CHARACTERS)
-        ]
 
 
 def continuations_of(
@@ -78,15 +38,55 @@ def continuations_of(
 ) -> Continuations:
     """Put continuations after their contexts; parameters as for :meth:`wordprob.Scorer.score_continuations`."""
     befores, afters = pair_up(contexts, continuations, crossed)
-    alone = with_ids(afters, ids)
     # Each context with the separator, if it needs one before what does not begin with white space.
     with_separator = {context: join_texts(context, "", separator)[0] for context in set(befores)}
     joined = [
         context if after[:1].isspace() else with_separator[context]
         for context, after in zip(befores, afters, strict=True)
     ]
-    whole = [Document(document.id, context + document.text) for document, context in zip(alone, joined, strict=True)]
-    return Continuations(whole, alone, joined)
+    passages = []
+    for alone, context in zip(with_ids(afters, ids), joined, strict=True):
+        begin = len(context)
+        passages.append(Passage(Document(alone.id, context + alone.text), begin, origin=begin, source=alone))
+    return Continuations(passages, joined)
+
+
+def with_heads(
+    choice: WordChoice, contexts: Sequence[str], tokenizer: Tokenizer, max_text_tokens: int | None
+) -> list[Passage]:
+    """Return continuations whose long contexts are heads, as far as their words can be found without them.
+
+    Parameters
+    ----------
+    choice
+        The words of the continuations.
+    contexts
+        What comes before each.
+    tokenizer
+        The model's tokenizer.
+    max_text_tokens
+        How many tokens of a text fit into the model's context.
+    """
+    passages = choice.passages
+    if not choice.definition.local or any(passage.words is not None for passage in passages):
+        return passages
+    looks_back = getattr(choice.definition, "looks_back", LEFT_CONTEXT_CHARACTERS)
+    texts = [passage.text for passage in passages]
+    heads = heads_of(texts, contexts, tokenizer, max_text_tokens, looks_back)
+    return [
+        _with_head(passage, head.ids, head.stop) if head.stop else passage
+        for passage, head in zip(passages, heads, strict=True)
+    ]
+
+
+def _with_head(passage: Passage, head: Ints, stop: int) -> Passage:
+    """Return a passage without its first characters, of which the model reads the tokens instead."""
+    return passage._replace(
+        document=Document(passage.document.id, passage.text[stop:]),
+        context_length=passage.context_length - stop,
+        origin=passage.origin - stop,
+        head=head,
+    )
 
 
 def pair_up(

@@ -60,7 +60,9 @@ def estimate_batch(
     scored = prepared.is_scored
     position = np.cumsum(scored) - 1
     chosen = slice(None) if scored.all() else scored  # most often all are, and nothing need be copied
-    origins = alignment.batch.text_starts[:-1] + np.array(chunk.offset_origins or 0)
+    origins = alignment.batch.text_starts[:-1] + np.array(
+        [passage.origin for passage in chunk.passages], dtype=np.int64
+    )
     shift = origins[alignment.text_of_word]
     totals = _text_totals(prepared, collected, estimates["corrected"])
     return BatchScores(
@@ -161,13 +163,12 @@ def _is_partial(prepared: PreparedBatch) -> Bools:
     """Return True for texts whose words were given, and are not all of the text."""
     alignment = prepared.alignment
     is_partial = np.bincount(alignment.text_of_word[prepared.between], minlength=alignment.n_texts) > 0
-    if prepared.chunk.unscored is not None:
-        for text, document in enumerate(prepared.chunk.documents):
-            if not prepared.is_scored_to_end[text]:
-                continue  # what comes after the last word that is scored belongs to other excerpts
-            words = alignment.words_of_text(text)
-            last_end = int(alignment.ends[words[-1]] - alignment.batch.text_starts[text]) if len(words) else 0
-            is_partial[text] |= not all(map(is_white_space, document.text[last_end:]))
+    for text, passage in enumerate(prepared.chunk.passages):
+        if passage.unscored is None or not prepared.is_scored_to_end[text]:
+            continue  # what comes after the last word that is scored belongs to other excerpts
+        words = alignment.words_of_text(text)
+        last_end = int(alignment.ends[words[-1]] - alignment.batch.text_starts[text]) if len(words) else 0
+        is_partial[text] |= not all(map(is_white_space, passage.text[last_end:]))
     return is_partial
 
 

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.alignment import align
-from wordprob.core.arrays import Ints, cumulative_offsets, segment_sums
+from wordprob.core.arrays import Ints
 from wordprob.core.characters import is_white_space
 from wordprob.core.context_limit import WORDS, ContextLimit
 from wordprob.core.text import Document, TextBatch, Word
 from wordprob.core.word_definition import WordDefinition
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.batching import MAX_TEXTS_PER_CHUNK, chunk_slices
+from wordprob.scoring.chunks import MAX_TEXTS_PER_CHUNK, chunk_slices
+from wordprob.scoring.passages import Chunk, Passage, WordChoice
 from wordprob.scoring.prepare import context_words
-from wordprob.scoring.prepared_batch import Chunk
-from wordprob.scoring.word_choice import WordChoice
-from wordprob.tables.batch_scores import BatchScores, TextTotals
 
 LOOKAHEAD_CHARACTERS = 64
 """Characters after the last word of an excerpt, at most."""
@@ -69,129 +66,116 @@ class Excerpt(NamedTuple):
             return self.stop - self.start
         return self.words[self.stop_scored - 1].end - self.start
 
-    def own_words(self) -> list[Word]:
-        """Return the words of the text that are in the excerpt, with their places in it."""
-        inside = self.words[self.n_words_before : bisect_left(self.words, self.stop, key=_start_of)]
-        cut = [Word(word.text[: self.stop - word.start], word.start, min(word.end, self.stop)) for word in inside]
-        return [Word(word.text, word.start - self.start, word.end - self.start) for word in cut]
+    def cut_from(self, passage: Passage) -> Passage:
+        """Return the excerpt of a passage, which has no words of its own yet."""
+        return Passage(
+            Document(passage.document.id, passage.text[self.start : self.stop]),
+            context_length=self.scored_start,
+            scored_end=self.scored_end,
+            origin=passage.origin - self.start,
+            source=passage.subject,
+        )
 
-    @property
-    def n_words_before(self) -> int:
-        """How many words of the text come before the excerpt."""
-        return bisect_left(self.words, self.start, key=_start_of)
+    def with_words(self, cut: Passage, passage: Passage, definition: WordDefinition) -> Passage:
+        """Return an excerpt of a passage with the words that it has there."""
+        before = bisect_left(self.words, self.start, key=_start_of)
+        inside = self.words[before : bisect_left(self.words, self.stop, key=_start_of)]
+        words = []
+        for word in inside:
+            start, end = word.start - self.start, min(word.end, self.stop) - self.start
+            words.append(Word(word.text[: end - start], start, end))
+        unscored = None
+        if passage.unscored is not None:
+            unscored = [n - before for n in passage.unscored if 0 <= n - before < len(inside)]
+        return cut._replace(words=words, rule=passage.rule or definition, unscored=unscored)
 
 
-@dataclass(frozen=True)
-class LimitedTexts:
-    """Texts that are scored with a limit on the context.
+def limited_chunks(
+    choice: WordChoice,
+    limit: ContextLimit,
+    tokenizer: Tokenizer,
+    chunk_characters: int,
+    shares_context: bool = False,
+) -> list[Chunk]:
+    """Return what is scored where contexts are limited, in chunks of about ``chunk_characters`` characters.
 
-    Attributes
+    A chunk has all excerpts of some texts, or some excerpts of one text that continues in the next chunk.
+
+    Parameters
     ----------
-    documents
-        The texts, with what comes before a continuation.
-    sources
-        What the rows of the table are about: the texts, or the continuations alone.
-    begins
-        Where in each text the part begins that is scored.
     choice
-        The words of the texts.
+        The texts and their words.
+    limit
+        The most context that a word may have.
+    tokenizer
+        The model's tokenizer.
+    chunk_characters
+        Characters in a chunk, about.
     shares_context
         Whether the texts have their contexts in common.
     """
-
-    documents: Sequence[Document]
-    sources: Sequence[Document]
-    begins: Sequence[int]
-    choice: WordChoice
-    shares_context: bool = False
-
-    def chunks(self, limit: ContextLimit, tokenizer: Tokenizer, chunk_characters: int) -> list[Chunk]:
-        """Return what is scored, in chunks of about so many characters.
-
-        A chunk has all excerpts of some texts, or some excerpts of one text that goes on in the next chunk.
-        """
-        words = self._words()
-        excerpts = _excerpts(self.documents, words, self._first_scored(words), limit, tokenizer)
-        lengths = [sum(excerpt.stop - excerpt.start for excerpt in of_text) for of_text in excerpts]
-        chunks = []
-        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters):
-            texts = range(part.start, part.stop)
-            if len(texts) > 1:
-                chunks.append(self._chunk(texts, [excerpts[text] for text in texts]))
-            else:
-                chunks += self._chunks_of_text(part.start, excerpts[part.start], chunk_characters)
-        return chunks
-
-    def _words(self) -> list[list[Word]]:
-        """Return the words of each text."""
-        if self.choice.given is not None:
-            return [list(words) for words in self.choice.given]
-        batch = TextBatch(self.documents)
-        starts, ends = self.choice.definition.spans(batch)
-        words: list[list[Word]] = [[] for _ in self.documents]
-        texts = np.searchsorted(batch.text_starts, starts, side="right") - 1
-        for text, start, end in zip(texts.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            origin = int(batch.text_starts[text])
-            words[text].append(Word(batch.text[start:end], start - origin, end - origin))
-        return words
-
-    def _first_scored(self, words: Sequence[Sequence[Word]]) -> list[int]:
-        """Return which word of each text is the first that is scored."""
-        batch = TextBatch(self.documents)
-        spans = [(word.start, word.end) for words_of_text in words for word in words_of_text]
-        origins = np.repeat(batch.text_starts[:-1], [len(words_of_text) for words_of_text in words])
-        starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T + origins
-        first: list[int] = context_words(batch, starts, ends, self.begins).tolist()
-        return first
-
-    def _chunks_of_text(self, text: int, excerpts: Sequence[Excerpt], chunk_characters: int) -> list[Chunk]:
-        """Return the chunks of one text."""
-        lengths = [excerpt.stop - excerpt.start for excerpt in excerpts]
-        parts = list(chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters))
-        chunks = [self._chunk([text], [excerpts[part]]) for part in parts]
-        return [*(chunk._replace(continues=True) for chunk in chunks[:-1]), chunks[-1]]
-
-    def _chunk(self, texts: Sequence[int], excerpts: Sequence[Sequence[Excerpt]]) -> Chunk:
-        """Return a chunk of these texts, with these excerpts of each."""
-        own = [(text, excerpt) for text, of_text in zip(texts, excerpts, strict=True) for excerpt in of_text]
-        documents = [
-            Document(self.documents[text].id, self.documents[text].text[excerpt.start : excerpt.stop])
-            for text, excerpt in own
+    passages, words = choice.passages, _words(choice)
+    documents = [passage.document for passage in passages]
+    excerpts = _excerpts(documents, words, _first_scored(passages, words), limit, tokenizer)
+    sizes = [sum(excerpt.stop - excerpt.start for excerpt in of_text) for of_text in excerpts]
+    chunks = []
+    for part in chunk_slices(sizes, MAX_TEXTS_PER_CHUNK, chunk_characters):
+        own = [
+            (passage, number, excerpt)
+            for passage, of_text in zip(passages[part], excerpts[part], strict=True)
+            for number, excerpt in enumerate(of_text)
         ]
-        chunk = Chunk(
-            documents,
-            context_lengths=[excerpt.scored_start for _, excerpt in own],
-            scored_ends=[excerpt.scored_end for _, excerpt in own],
-            offset_origins=[self.begins[text] - excerpt.start for text, excerpt in own],
-            source_documents=[self.sources[text] for text in texts],
-            n_excerpts=[len(of_text) for of_text in excerpts],
-            shares_context=self.shares_context,
-        )
-        definition = self.choice.definition
-        if self.choice.given is None and _finds_words(definition, documents, [excerpt for _, excerpt in own]):
-            return chunk
-        return chunk._replace(
-            user_words=[excerpt.own_words() for _, excerpt in own],
-            rules=[definition if self.choice.rules is None else self.choice.rules[text] for text, _ in own],
-            unscored=[self._unscored(text, excerpt) for text, excerpt in own],
-        )
+        stretches = [slice(None)]
+        if part.stop - part.start == 1:  # one text may need several chunks
+            lengths = [excerpt.stop - excerpt.start for _, _, excerpt in own]
+            stretches = list(chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters))
+        for stretch in stretches:
+            cut = _cut(own[stretch], choice.definition)
+            chunks.append(Chunk(cut, continues=stretch is not stretches[-1], shares_context=shares_context))
+    return chunks
 
-    def _unscored(self, text: int, excerpt: Excerpt) -> list[int]:
-        """Return which words of an excerpt only stand between those that the user gave."""
-        if self.choice.unscored is None:
-            return []
-        before = excerpt.n_words_before
-        inside = len(excerpt.own_words())
-        return [n - before for n in self.choice.unscored[text] if 0 <= n - before < inside]
+
+def _cut(own: Sequence[tuple[Passage, int, Excerpt]], definition: WordDefinition) -> list[Passage]:
+    """Return excerpts of passages; with their words, where these are given or would not be found there."""
+    cut = [excerpt.cut_from(passage)._replace(excerpt=number) for passage, number, excerpt in own]
+    excerpts = [excerpt for _, _, excerpt in own]
+    if all(passage.words is None for passage, _, _ in own) and _finds_words(definition, cut, excerpts):
+        return cut
+    return [excerpt.with_words(part, passage, definition) for part, (passage, _, excerpt) in zip(cut, own, strict=True)]
+
+
+def _words(choice: WordChoice) -> list[list[Word]]:
+    """Return the words of each text."""
+    passages = choice.passages
+    if any(passage.words is not None for passage in passages):
+        return [list(passage.words or ()) for passage in passages]
+    batch = TextBatch([passage.document for passage in passages])
+    starts, ends = choice.definition.spans(batch)
+    words: list[list[Word]] = [[] for _ in passages]
+    texts = np.searchsorted(batch.text_starts, starts, side="right") - 1
+    for text, start, end in zip(texts.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        origin = int(batch.text_starts[text])
+        words[text].append(Word(batch.text[start:end], start - origin, end - origin))
+    return words
+
+
+def _first_scored(passages: Sequence[Passage], words: Sequence[Sequence[Word]]) -> list[int]:
+    """Return which word of each text is the first that is scored."""
+    batch = TextBatch([passage.document for passage in passages])
+    spans = [(word.start, word.end) for words_of_text in words for word in words_of_text]
+    origins = np.repeat(batch.text_starts[:-1], [len(words_of_text) for words_of_text in words])
+    starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T + origins
+    first: list[int] = context_words(batch, starts, ends, [passage.context_length for passage in passages]).tolist()
+    return first
 
 
 def _start_of(word: Word) -> int:
     return word.start
 
 
-def _finds_words(definition: WordDefinition, documents: Sequence[Document], excerpts: Sequence[Excerpt]) -> bool:
+def _finds_words(definition: WordDefinition, cut: Sequence[Passage], excerpts: Sequence[Excerpt]) -> bool:
     """Return True if a definition finds the same words in the excerpts that it found in the whole texts."""
-    batch = TextBatch(documents)
+    batch = TextBatch([passage.document for passage in cut])
     starts, ends = definition.spans(batch)
     found = set(zip(starts.tolist(), ends.tolist(), strict=True))
     for origin, excerpt in zip(batch.text_starts.tolist(), excerpts, strict=False):
@@ -370,35 +354,3 @@ def _arrays(words: Sequence[Word]) -> tuple[Ints, Ints]:
     """Return where words start and end."""
     spans = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
     return spans[:, 0], spans[:, 1]
-
-
-# --- and together again -----------------------------------------------------------------------------------------------
-
-
-def join_excerpts(scores: BatchScores, chunk: Chunk) -> BatchScores:
-    """Return the scores of texts from those of their excerpts; other scores come back unchanged."""
-    if chunk.n_excerpts is None:
-        return scores
-    offsets = cumulative_offsets(chunk.n_excerpts)
-    firsts, stops = offsets[:-1], offsets[1:]
-    totals = scores.totals
-    scored = _sums(totals.scored, firsts, stops)
-    # An excerpt that has none of the words that were asked for adds nothing; a text that has none has no probability.
-    of_excerpts = np.where(totals.words == 0, 0.0, totals.words_log_prob)
-    words_log_prob = segment_sums(of_excerpts, firsts, stops)
-    joined = TextTotals(
-        words=_sums(totals.words, firsts, stops),
-        scored=scored,
-        surprisal=segment_sums(totals.surprisal, firsts, stops),
-        tokens=_sums(totals.tokens, firsts, stops),
-        token_log_prob=segment_sums(totals.token_log_prob, firsts, stops),
-        words_log_prob=np.where((scored == 0) & ~np.isneginf(words_log_prob), np.nan, words_log_prob),
-        end=totals.end[stops - 1],
-        is_partial=_sums(totals.is_partial.astype(np.int64), firsts, stops) > 0,
-    )
-    return replace(scores, counts=_sums(scores.counts, firsts, stops), totals=joined)
-
-
-def _sums(values: Ints, firsts: Ints, stops: Ints) -> Ints:
-    """Return the sums of whole numbers."""
-    return segment_sums(values.astype(np.float64), firsts, stops).astype(np.int64)

@@ -28,7 +28,7 @@ from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import check_model_can_search, enumerable_definition
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.prepared_batch import Chunk
+from wordprob.scoring.passages import Chunk, Passage, passages_of
 from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
@@ -203,7 +203,7 @@ class SearchRunner:
     @cached_property
     def _start_mass(self) -> float:
         """The mass of texts that begin without white space: what the first word of a text is divided by."""
-        chunk = Chunk([Document(0, FIRST_TEXT)])
+        chunk = Chunk(passages_of(FIRST_TEXT))
         preparer = self.scorer.preparer(self.definition)
         settings = self.scorer.settings(ScoringOptions())
         scores = score_chunk(self.scorer.model, preparer, chunk, settings, self._states)
@@ -222,14 +222,12 @@ class SearchRunner:
     def _find_events_before(self, tasks: Sequence[SearchTask], behind: str) -> None:
         """Find the probability of each context, written as it is before some text."""
         searches = [task.search for task in tasks]
-        documents = [Document(number, search.context + behind) for number, search in enumerate(searches)]
+        passages = [
+            Passage(Document(number, search.context + behind), search.last_word_start, len(search.context))
+            for number, search in enumerate(searches)
+        ]
         log_probs = self._run_contexts(tasks, behind)
-        chunk = Chunk(
-            documents,
-            context_lengths=[search.last_word_start for search in searches],
-            scored_ends=[len(search.context) for search in searches],
-            shares_context=True,
-        )
+        chunk = Chunk(passages, shares_context=True)
         preparer = self.scorer.preparer(self.definition)
         settings = self.scorer.settings(ScoringOptions())
         prepared, collected = collect_chunk(self.scorer.model, preparer, chunk, settings, self._states)
@@ -328,11 +326,11 @@ class SearchRunner:
         probabilities: list[float] = []
         for low in range(0, len(examples), WORDS_TOGETHER):
             part = examples[low : low + WORDS_TOGETHER]
-            chunk = Chunk(
-                [Document(number, search.context + text) for number, (search, text) in enumerate(part)],
-                context_lengths=[len(search.context) for search, _ in part],
-                shares_context=True,
-            )
+            passages = [
+                Passage(Document(number, search.context + text), len(search.context))
+                for number, (search, text) in enumerate(part)
+            ]
+            chunk = Chunk(passages, shares_context=True)
             scores = score_chunk(self.scorer.model, preparer, chunk, settings, self._states)
             first_words = np.cumsum(scores.counts) - scores.counts
             probabilities += np.exp(-scores.surprisal[first_words]).tolist()

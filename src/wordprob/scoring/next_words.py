@@ -12,7 +12,7 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
-from wordprob.options import SPELLINGS
+from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import enumerable_definition
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
 from wordprob.scoring.requests import Progress
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_TOP = 20
-MAX_OPEN = 1000
-"""Beginnings of words that are looked into for a context, at most, by default."""
-
 NEGLIGIBLE = 1e-5
 """The probability of a word is that found by the search if no larger share of it may be missing."""
 SPELLINGS_LEFT = 2.0**0.01 - 1.0
@@ -141,13 +138,10 @@ def check_next_word_options(words: str | WordDefinition, top: int | None = None,
 def next_words(
     scorer: Scorer,
     contexts: Sequence[str],
-    words: str | WordDefinition = "whitespace",
+    options: ScoringOptions | None = None,
     *,
     top: int | None = None,
     mass: float | None = None,
-    max_open: int = MAX_OPEN,
-    unit: str = "bits",
-    spellings: str = "own",
     progress: Progress | None = None,
 ) -> list[NextWords]:
     """Return the words that could come after each of several contexts, the most probable first.
@@ -158,47 +152,39 @@ def next_words(
         An open model.
     contexts
         The texts so far; white space at their ends is ignored. Empty for first words.
-    words
-        ``whitespace`` or ``punctuation``, a pattern that is one class of characters (``regex:[a-z]+``), or another
-        definition that looks at one character after a word.
+    options
+        How to score; by default what the scorer has. ``words`` is ``whitespace`` or ``punctuation``, a pattern that is
+        one class of characters (``regex:[a-z]+``), or another definition that looks at one character after a word.
+        ``max_open`` limits how many beginnings of words are expanded after each context; words of which a more probable
+        one may have been missed are then marked as not certain. With ``spellings="all"``, every spelling that was found
+        is added up, and there is a bound on those that were not. ``unit`` is that of the surprisals.
     top
         How many words; 20 by default, unless ``mass`` is given.
     mass
         Stop when the words and the end have this much of the probability.
-    max_open
-        How many beginnings of words to look into after each context, at most. Words of which a more probable one may
-        have been missed are then marked as not certain.
-    unit
-        ``bits`` or ``nats``.
-    spellings
-        ``own`` counts the tokenizer's own spellings of a word; ``all`` adds up every spelling that was found, and says
-        how much those may have at most that were not.
     progress
         Called with the numbers of contexts done and in all.
 
     Examples
     --------
     >>> import wordprob
-    >>> found, = next_words(wordprob.load("exact:bow"), ["She saw the"], "punctuation", top=2)
+    >>> found, = next_words(wordprob.load("exact:bow").with_options(words="punctuation"), ["She saw the"], top=2)
     >>> [(each.word, round(each.probability, 3), each.is_certain) for each in found.words], round(found.rest, 3)
     ([('mark', 0.4, True), ('marker', 0.35, True)], 0.25)
     """
-    unit_size(unit)
+    options = options or scorer.options
     wanted = _Wanted.check(top, mass)
-    _check_whole_number("max_open", max_open)
     contexts = _check_contexts(contexts)
-    definition = check_possible(scorer, define(words), max_open)
-    if spellings not in SPELLINGS:
-        raise OptionError(f"no kind of spellings is called '{spellings}'; use {' or '.join(SPELLINGS)}.")
-    runner = SearchRunner(scorer, definition, count_all_spellings=spellings == "all")
+    definition = check_possible(scorer, define(options.words), options.max_open)
+    runner = SearchRunner(scorer, definition, count_all_spellings=options.spellings == "all")
     stripped = [context.rstrip() for context in contexts]
     results: dict[int, NextWords] = {}
-    for tasks in runner.run(stripped, wanted.is_reached, max_open):
+    for tasks in runner.run(stripped, wanted.is_reached, options.max_open):
         for task in tasks:
             if task.fault:
                 raise InputError(task.fault)
         given = [contexts[task.number] for task in tasks]
-        found = _results(runner, [task.search for task in tasks], given, wanted, unit)
+        found = _results(runner, [task.search for task in tasks], given, wanted, options.unit)
         results |= zip((task.number for task in tasks), found, strict=True)
         if progress is not None:
             progress(len(results), len(contexts))

@@ -16,8 +16,10 @@ from wordprob.scoring.background import BackgroundThread
 from wordprob.scoring.beyond_texts import ask_beyond_texts
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
+from wordprob.scoring.progress import count_on
 from wordprob.scoring.requests import (
     Progress,
     WindowRequests,
@@ -42,7 +44,7 @@ def score_in_threads(
     progress: Progress | None = None,
 ) -> Iterator[BatchScores]:
     """Score chunks one after the other, and yield them in order."""
-    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_texts = sum(len(chunk.passages) for chunk in chunks)
     n_done = 0
     states = PrefixStates()
     unfinished: deque[Future[BatchScores]] = deque()
@@ -58,7 +60,7 @@ def score_in_threads(
             go_beyond = partial(ask_beyond_texts, model, preparer.atoms, events, prepared, collected, kept)
             sum_up = partial(sum_all_spellings, model, preparer.atoms, prepared, collected, kept)
             unfinished.append(finishing.submit(_finish, prepared, collected, collecting, go_beyond, sum_up))
-            n_done += len(prepared.chunk.documents)
+            n_done += len(prepared.chunk.passages)
             if len(unfinished) > CHUNKS_BEHIND:
                 yield unfinished.popleft().result()
         while unfinished:
@@ -96,10 +98,3 @@ def _prepared_ahead(
                 yield coming.popleft().result()
         while coming:
             yield coming.popleft().result()
-
-
-def count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:
-    """Return what reports the texts of one chunk as part of all."""
-    if progress is None:
-        return None
-    return lambda n_done: progress(n_before + n_done, n_texts)

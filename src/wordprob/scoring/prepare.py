@@ -22,7 +22,8 @@ from wordprob.covers.token_trie import token_trie_of
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.boundary_sets import BoundarySets
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
+from wordprob.scoring.passages import Chunk, Passage
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.shared_contexts import encode_sharing
 from wordprob.scoring.text_starts import TextStarts
 
@@ -67,22 +68,24 @@ class TextPreparer:
 
     def prepare(self, chunk: Chunk, settings: BatchSettings) -> PreparedBatch:
         """Find the words of texts, their tokens, their boundaries, their other spellings and their windows."""
+        passages = chunk.passages
         batch = TextBatch(chunk.documents)
-        if chunk.user_words is None:
-            starts, ends = self.definition.spans(batch)
-        else:
-            starts, ends = _user_spans(batch, chunk.user_words)
-        texts = [document.text for document in batch.documents]
-        alignment = align(batch, starts, ends, encode_sharing(self.tokenizer, texts, chunk.context_lengths))
+        given = [passage.words for passage in passages if passage.words is not None]
+        starts, ends = _user_spans(batch, given) if given else self.definition.spans(batch)
+        context_lengths = [passage.context_length for passage in passages]
+        texts = [passage.text for passage in passages]
+        shares = any(context_lengths) and len(texts) > 1
+        tokens = encode_sharing(self.tokenizer, texts, context_lengths) if shares else self.tokenizer.encode(texts)
+        alignment = align(batch, starts, ends, tokens)
         prepared = PreparedBatch(
             chunk=chunk,
             settings=settings,
             alignment=alignment,
-            n_context_words=context_words(batch, starts, ends, chunk.context_lengths),
+            n_context_words=context_words(batch, starts, ends, context_lengths),
             boundary_sets=np.full(alignment.n_words + alignment.n_texts, BoundarySets.NOTHING, dtype=np.int64),
             missing=np.zeros(alignment.n_words + alignment.n_texts, dtype=bool),
-            between=_between(alignment, chunk.unscored),
-            beyond=_beyond(alignment, chunk.scored_ends),
+            between=_between(alignment, passages),
+            beyond=_beyond(alignment, passages),
             sets=self._sets,
         )
         self._note_rewritten_words(prepared)
@@ -103,8 +106,9 @@ class TextPreparer:
 
     def _rules(self, prepared: PreparedBatch) -> list[tuple[WordDefinition, Ints]]:
         """Return what ends words, with the words that end so: a rule, or none where the user's words end by none."""
-        alignment, rules = prepared.alignment, prepared.chunk.rules
-        if rules is None:
+        alignment = prepared.alignment
+        rules = [passage.rule for passage in prepared.chunk.passages if passage.rule is not None]
+        if not rules:
             return [(self.definition, np.arange(alignment.n_words))]
         words_of: dict[str, list[int]] = {}
         by_name: dict[str, WordDefinition] = {}
@@ -298,10 +302,8 @@ def _user_spans(batch: TextBatch, user_words: Sequence[Sequence[Word]]) -> tuple
     return array[:, 0] + text_starts, array[:, 1] + text_starts
 
 
-def context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: Sequence[int] | None) -> Ints:
+def context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: Sequence[int]) -> Ints:
     """Return how many words come before each continuation, which must begin with a word of its own."""
-    if context_lengths is None:
-        return np.zeros(len(batch), dtype=np.int64)
     begins = batch.text_starts[:-1] + np.array(context_lengths, dtype=np.int64)
     words_before = np.searchsorted(ends, begins, side="right")
     runs_on = np.append(starts, len(batch.text))[words_before] < begins
@@ -316,18 +318,18 @@ def context_words(batch: TextBatch, starts: Ints, ends: Ints, context_lengths: S
     return words_before - np.searchsorted(starts, batch.text_starts[:-1])
 
 
-def _between(alignment: Alignment, unscored: Sequence[Sequence[int]] | None) -> Bools:
+def _between(alignment: Alignment, passages: Sequence[Passage]) -> Bools:
     """Return True for words that only stand between those that the user gave."""
     between = np.zeros(alignment.n_words, dtype=bool)
-    for text, numbers in enumerate(unscored or ()):
-        between[alignment.word_offsets[text] + np.array(numbers, dtype=np.int64)] = True
+    for text, passage in enumerate(passages):
+        if passage.unscored:
+            between[alignment.word_offsets[text] + np.array(passage.unscored, dtype=np.int64)] = True
     return between
 
 
-def _beyond(alignment: Alignment, scored_ends: Sequence[int] | None) -> Bools:
+def _beyond(alignment: Alignment, passages: Sequence[Passage]) -> Bools:
     """Return True for words after the last one that is scored."""
-    if scored_ends is None:
-        return np.zeros(alignment.n_words, dtype=bool)
-    ends = alignment.batch.text_starts[:-1] + np.array(scored_ends, dtype=np.int64)
+    ends_in_text = [len(passage.text) if passage.scored_end is None else passage.scored_end for passage in passages]
+    ends = alignment.batch.text_starts[:-1] + np.array(ends_in_text, dtype=np.int64)
     beyond: Bools = alignment.starts >= ends[alignment.text_of_word]
     return beyond

@@ -1,12 +1,12 @@
-"""Texts that are scored together, and everything found out about them before the model is asked.
+"""Everything that is found out about a chunk of texts before the model is asked.
 
-:class:`Chunk` is what comes in, :class:`BatchSettings` what the numbers depend on besides the texts, and
-:class:`PreparedBatch` what :class:`wordprob.scoring.prepare.TextPreparer` makes of both.
+:class:`BatchSettings` is what the numbers depend on besides the texts, and :class:`PreparedBatch` what
+:class:`wordprob.scoring.prepare.TextPreparer` makes of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -17,61 +17,19 @@ import numpy as np
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.atoms import OpenShares
-from wordprob.core.text import Document, Word
 from wordprob.core.windows import Window
-from wordprob.core.words import WordDefinition
 from wordprob.covers.branches import Branches
 from wordprob.covers.search_plan import SearchPlan
+from wordprob.errors import InputError
+from wordprob.models.capabilities import capabilities_of
+from wordprob.models.protocol import LanguageModel
+from wordprob.options import ScoringOptions
 from wordprob.scoring.boundary_sets import BoundarySets
+from wordprob.scoring.passages import Chunk
+from wordprob.tables.schema import required_statistics
 
-NO_IDS: Ints = np.zeros(0, dtype=np.int64)
-
-
-class Chunk(NamedTuple):
-    """Some texts that are scored together.
-
-    Attributes
-    ----------
-    documents
-        The texts.
-    user_words
-        Their words, where the user gave them.
-    rules
-        For each text, what ends its words, where the user gave them.
-    unscored
-        For each text, the numbers of those words that only stand between others.
-    context_lengths
-        How many characters at the beginning of each text are context only; none by default.
-    scored_ends
-        Where in each text the last word that is scored ends; what follows only shows how that word is written. By
-        default all words after the context are scored.
-    offset_origins
-        Where in each text the offsets of words are counted from; its beginning by default.
-    source_documents
-        What the rows of the table are about, where that is not the texts themselves.
-    n_excerpts
-        How many of the texts, one after the other, are excerpts of each source document; by default one.
-    continues
-        Whether the only text goes on in the next chunk.
-    shares_context
-        Whether the texts have their contexts in common with each other and with further chunks.
-    heads
-        Tokens that the model sees before each text, besides those that come before every text: the beginning of a
-        long context. They are not part of the text, and text and head together fit into the model's context.
-    """
-
-    documents: Sequence[Document]
-    user_words: Sequence[Sequence[Word]] | None = None
-    rules: Sequence[WordDefinition] | None = None
-    unscored: Sequence[Sequence[int]] | None = None
-    context_lengths: Sequence[int] | None = None
-    scored_ends: Sequence[int] | None = None
-    offset_origins: Sequence[int] | None = None
-    source_documents: Sequence[Document] | None = None
-    n_excerpts: Sequence[int] | None = None
-    continues: bool = False
-    shares_context: bool = False
-    heads: Sequence[Ints] | None = None
+MIN_TEXT_TOKENS = 1
+"""Tokens of a text that must fit into the model's context."""
 
 
 class SearchSettings(NamedTuple):
@@ -117,6 +75,30 @@ class BatchSettings:
     search: SearchSettings | None = None
     max_width: float | None = None
     precision_nats: float = 1e-4
+
+    @classmethod
+    def of(cls, model: LanguageModel, options: ScoringOptions) -> BatchSettings:
+        """Return the settings for a model and options of scoring."""
+        vocabulary, max_tokens = model.tokenizer.vocabulary, model.max_tokens
+        start_ids = vocabulary.start_ids
+        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
+            raise InputError(
+                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
+                f"{max_tokens}; shorten `chat_prompt`."
+            )
+        capabilities = capabilities_of(model)
+        tolerance_nats = options.tolerance * math.log(2.0)
+        return cls(
+            start_ids=start_ids,
+            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
+            has_end_token=bool(vocabulary.ends),
+            min_context=options.min_context,
+            statistics=required_statistics(options.extras),
+            estimators=tuple(options.estimators),
+            search=SearchSettings(tolerance_nats, options.max_open) if options.spellings == "all" else None,
+            max_width=None if capabilities.has_whole_distributions else tolerance_nats,
+            precision_nats=capabilities.precision_nats,
+        )
 
 
 @dataclass
@@ -214,11 +196,9 @@ class PreparedBatch:
     @cached_property
     def is_scored_to_end(self) -> Bools:
         """``[D]``: True for texts of which no words after the scored ones are left out."""
-        if self.chunk.scored_ends is None:
-            return np.ones(self.alignment.n_texts, dtype=bool)
-        lengths = [len(document.text) for document in self.chunk.documents]
-        to_end: Bools = np.array(self.chunk.scored_ends) >= np.array(lengths)
-        return to_end
+        passages = self.chunk.passages
+        to_end = [passage.scored_end is None or passage.scored_end >= len(passage.text) for passage in passages]
+        return np.array(to_end, dtype=bool)
 
     @cached_property
     def touches_scored(self) -> Bools:
@@ -241,14 +221,12 @@ class PreparedBatch:
 
     def head(self, text: int) -> Ints:
         """Return the tokens that the model sees before a text, besides those that come before every text."""
-        return NO_IDS if self.chunk.heads is None else self.chunk.heads[text]
+        return self.chunk.passages[text].head
 
     @cached_property
     def head_lengths(self) -> Ints:
         """``[D]``: how many tokens the model sees before each text, besides those that come before every text."""
-        if self.chunk.heads is None:
-            return np.zeros(self.alignment.n_texts, dtype=np.int64)
-        return np.array([len(head) for head in self.chunk.heads], dtype=np.int64)
+        return np.array([len(passage.head) for passage in self.chunk.passages], dtype=np.int64)
 
     def text_and_row(self, boundary: int, row: int) -> tuple[int, int]:
         """Return the text of a boundary, and a row of the batch as counted in that text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from wordprob.errors import OptionError
@@ -44,3 +44,17 @@ def _bar() -> Iterator[Progress]:
             bar.update(done - bar.n)
 
         yield advance
+
+
+def progress_over(progress: Progress | None, n_left_out: int) -> Progress | None:
+    """Return what counts the texts that were left out as done, too."""
+    if progress is None or not n_left_out:
+        return progress
+    return lambda done, in_all: progress(done + n_left_out, in_all + n_left_out)
+
+
+def count_on(progress: Progress | None, n_before: int, n_texts: int) -> Callable[[int], None] | None:
+    """Return what reports the texts of one chunk as part of all."""
+    if progress is None:
+        return None
+    return lambda n_done: progress(n_before + n_done, n_texts)

@@ -20,8 +20,9 @@ from wordprob.models.huggingface.masked import MaskedModel, MaskedToken
 from wordprob.models.protocol import LanguageModel
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.requests import Progress
 from wordprob.tables.batch_scores import BatchScores
 
@@ -38,7 +39,7 @@ def score_masked(
     progress: Progress | None = None,
 ) -> Iterator[BatchScores]:
     """Score chunks one after the other with a model that does not predict the next token."""
-    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_texts = sum(len(chunk.passages) for chunk in chunks)
     n_done = 0
     for chunk in chunks:
         prepared = preparer.prepare(chunk, settings)
@@ -47,7 +48,7 @@ def score_masked(
             prepared.add_note(word, NO_SURPRISAL)
         batch = estimate_batch(prepared, CollectedScores.empty(prepared))
         yield replace(batch, pseudo_surprisal=values[prepared.is_scored], note=NO_SURPRISAL)
-        n_done += len(chunk.documents)
+        n_done += len(chunk.passages)
         if progress is not None:
             progress(n_done, n_texts)
 

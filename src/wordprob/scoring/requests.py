@@ -22,7 +22,8 @@ from wordprob.models.capabilities import capabilities_of
 from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch
+from wordprob.scoring.passages import Chunk
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.shared_beginnings import share_beginnings
 
 Progress = Callable[[int, int], None]
@@ -135,7 +136,7 @@ def ids_before(
     shares_head = (head_lengths[texts] > 0) & (lows == 0)
     sources = [
         prepared.start_ids,
-        concat_ints(() if shares_head.all() else prepared.chunk.heads or ()),
+        concat_ints(() if shares_head.all() else [passage.head for passage in prepared.chunk.passages]),
         alignment.ids,
         np.fromiter(chain.from_iterable(endings or ()), dtype=np.int64),
     ]

@@ -7,50 +7,51 @@ processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not on
 
 from __future__ import annotations
 
+import copy
 import html
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, overload
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeGuard, Unpack, overload
 
 from wordprob._version import __version__
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
-from wordprob.core.text import Document
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError
 from wordprob.models.capabilities import Capabilities, capabilities_of
 from wordprob.models.given import wrap_given_model
 from wordprob.models.protocol import LanguageModel, PrefixStates
-from wordprob.options import ScoringOptions
+from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
-from wordprob.scoring.batching import (
+from wordprob.scoring.beyond_texts import ask_beyond_texts
+from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
+from wordprob.scoring.chunks import (
     CHARACTERS_PER_BATCH_TOKEN,
     CHARACTERS_PER_TOKEN,
     FIRST_CHUNK_CHARACTERS,
-    MAX_TEXTS_PER_CHUNK,
     SHARED_CONTEXT_CHARACTERS,
-    chunk_slices,
+    cut_into_chunks,
+    join_excerpts,
+    join_sections,
+    order_by_beginnings,
+    with_empty_texts,
+    without_repeated_empty,
 )
-from wordprob.scoring.beyond_texts import ask_beyond_texts
-from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
 from wordprob.scoring.collect import CollectedScores
-from wordprob.scoring.continuations import continuations_of
-from wordprob.scoring.documents import documents_of
-from wordprob.scoring.empty_texts import progress_over, texts_to_score, with_empty_texts
+from wordprob.scoring.continuations import continuations_of, with_heads
 from wordprob.scoring.estimate import estimate_batch
-from wordprob.scoring.limited_context import LimitedTexts, join_excerpts
-from wordprob.scoring.long_text import join_sections, sections
-from wordprob.scoring.pipeline import count_on, score_in_threads
+from wordprob.scoring.limited_context import limited_chunks
+from wordprob.scoring.long_text import sections
+from wordprob.scoring.passages import Chunk, GivenWords, Rule, WordChoice, Words, choose_words, passages_of
+from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk, PreparedBatch, SearchSettings
-from wordprob.scoring.progress import progress_callback
+from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
+from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
 from wordprob.scoring.requests import Progress, ask_along_texts, states_for
 from wordprob.scoring.results import WordTable
-from wordprob.scoring.text_order import order_by_beginnings
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, Words, choose_words, choose_words_of_continuations
 from wordprob.scoring.worker_pool import (
     RemoteModel,
     WorkerSetup,
@@ -59,7 +60,6 @@ from wordprob.scoring.worker_pool import (
     without_documents,
 )
 from wordprob.tables.batch_scores import BatchScores
-from wordprob.tables.schema import required_statistics
 from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:
@@ -71,9 +71,6 @@ CACHED_PREPARERS = 8
 
 SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN = 8
 """A chunk of at most so many characters for each token that the model takes at a time is some two batches."""
-
-MIN_TEXT_TOKENS = 1
-"""Tokens of a text that must fit into the model's context."""
 
 
 def score_chunk(
@@ -87,7 +84,9 @@ def score_chunk(
     """Score some texts: the sequential path. ``text_done`` is called with the number of texts done so far."""
     states = states_for(model, chunk, settings, states)
     prepared, collected = collect_chunk(model, preparer, chunk, settings, states, text_done)
-    sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)  # every other spelling, if wanted
+    sums = None
+    if settings.search is not None:  # every other spelling
+        sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)
     return estimate_batch(prepared, collected, sums)  # the equation
 
 
@@ -148,6 +147,7 @@ class Scorer:
 
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
         self.model = wrap_given_model(model, tokenizer)
+        self.options = ScoringOptions()
         self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
 
     @property
@@ -178,24 +178,43 @@ class Scorer:
             facts.append(f"{model.metadata.get('dtype', '')} on {model.metadata['device']}".strip())
         return facts
 
+    def with_options(
+        self,
+        options: ScoringOptions | None = None,
+        /,
+        *,
+        words: Rule | None = None,
+        **changed: Unpack[ScoringKeywords],
+    ) -> Scorer:
+        """Return a scorer with the same model that has other defaults.
+
+        Parameters
+        ----------
+        options
+            All options at once; by default those of this scorer.
+        words, **changed
+            Options by name, as :class:`wordprob.options.ScoringOptions` has them.
+
+        Examples
+        --------
+        >>> import wordprob
+        >>> scorer = wordprob.load("exact:bow").with_options(words="punctuation", unit="nats")
+        >>> scorer.score("She saw the mark").unit
+        'nats'
+        """
+        other = copy.copy(self)
+        other.options = (options or self.options).updated(_by_name(words, changed))
+        return other
+
     def score(
         self,
         texts: str | Iterable[str],
-        words: Words = "whitespace",
+        words: Words | None = None,
         *,
-        boundary: str = BY_RULE,
-        unit: str = "bits",
         ids: Sequence[int | str] | None = None,
-        min_context: int | None = None,
-        max_context: str | int | None = None,
-        extras: Collection[str] = (),
-        estimators: Collection[str] = (),
-        spellings: str = "own",
-        tolerance: float = 0.01,
-        max_open: int = 128,
-        progress: Progress | bool | None = None,
-        readers: int | None = 0,
         sources: Sequence[str] | None = None,
+        progress: Progress | bool | None = None,
+        **options: Unpack[ScoringKeywords],
     ) -> WordTable:
         """Return the surprisal of every word of every text.
 
@@ -204,104 +223,58 @@ class Scorer:
         texts
             One text or several. They are scored independently and are never changed.
         words
-            ``whitespace``, ``punctuation``, ``characters``, ``regex:PATTERN``, a
+            What a word is: ``whitespace`` (the default), ``punctuation``, ``characters``, ``regex:PATTERN``, a
             :class:`wordprob.core.words.WordDefinition`, or the words themselves: a list for each text (or one list for
             one text). The words of a list are strings, or pairs of where they start and end in the text; what lies
             between them is then context.
-        boundary
-            What ends a word: ``rule``, the rule by which words are found (for lists, the coarsest rule under which the
-            words of a text end where they do); ``none``, for the probability that the text goes on with the characters
-            of the word, whatever comes next; or the name of another rule.
-        unit
-            ``bits`` or ``nats``.
         ids
             Names for the texts; counted from 0 by default.
-        min_context
-            For texts longer than the model's context: how many tokens each word has before it, at least.
-        max_context
-            The most context that a word may have: a number of tokens (``50`` or ``"50tokens"``) or of words
-            (``"10words"``). Each word is then scored as if the text began so much before it, at the beginning of a
-            word. By default the context is all of the text before the word.
-        extras
-            Further columns: ``token_entropy``, the entropy of the next token where the word begins, ``token_rank`` of
-            the token that came there; ``word_entropy`` (or ``word_entropy_2``, of order 2) of the word that could come
-            there, ``word_rank`` of the word that came.
-        estimators
-            Further estimators that were registered; each adds a column ``surprisal_<name>``.
-        spellings
-            ``own`` counts the tokenizer's own spellings of a word. ``all`` counts every token sequence that writes it
-            as well, and adds ``surprisal_all`` with the bounds ``surprisal_all_low`` and ``surprisal_all_high``.
-        tolerance
-            For all spellings: how wide the interval between the bounds may stay, in bits. With infinity, the model is
-            asked nothing further.
-        max_open
-            For all spellings, and at the level of words: how many beginnings are looked into for a word, at most.
+        sources
+            For encoder–decoder models: the source of each text, which is then the target.
         progress
             ``True`` shows a progress bar. Or a function that is called with the numbers of texts done and in all; a
             long text counts as several.
-        readers
-            Processes that do everything except run the model, for a fast GPU; 0 uses threads of this process. ``None``
-            starts as many as pay.
-        sources
-            For encoder–decoder models: the source of each text, which is then the target.
+        **options
+            Options of scoring by name: ``boundary``, ``unit``, ``min_context``, ``max_context``, ``extras``,
+            ``estimators``, ``spellings``, ``tolerance``, ``max_open``, ``readers``.
+            :class:`wordprob.options.ScoringOptions` describes them.
         """
-        options = _options_among(locals())
-        check_scoring_options(options)
-        documents = documents_of(texts, ids)
-        choice = choose_words(words, options.boundary, documents)
-        settings = self.settings(options)
-        n_characters = sum(len(document.text) for document in documents)
-        if readers is None:
-            readers = useful_workers(self.model.batch_tokens, n_characters)
+        chosen = self._options(words, options, "ids", "sources")
+        check_scoring_options(chosen)
+        choice = choose_words(_words(words, chosen), chosen.boundary, passages_of(texts, ids))
+        settings = self.settings(chosen)
+        self._check_sources(sources, len(choice.passages), chosen)
+        readers = self._readers(chosen, choice)
         chunk_characters = self._chunk_characters(readers)
-        self._check_sources(sources, len(documents), options)
-        order = None
-        if sources is None and n_characters > chunk_characters and self._capabilities.shares_beginnings:
-            order = order_by_beginnings([document.text for document in documents])
+        order = self._order(choice, chunk_characters) if sources is None else None
         if order is not None:
-            documents = [documents[position] for position in order]
-            choice = choice.of_texts(order)
-        chosen = texts_to_score(documents)
-        to_score = [documents[position] for position in chosen]
-        words_to_score = choice.of_texts(chosen)
-        chunks: Sequence[Chunk] = ()
-        if max_context is None and sources is None:
-            chunks = self._chunks(to_score, words_to_score, settings, chunk_characters)
-        elif max_context is not None:
-            limited = LimitedTexts(to_score, to_score, [0] * len(to_score), words_to_score)
-            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, chunk_characters)
+            choice = choice.at(order)
+        scored_texts = without_repeated_empty(choice.passages)
+        to_score = choice.at(scored_texts)
         with progress_callback(progress) as advance:
-            shown = progress_over(advance, len(documents) - len(chosen))
+            shown = progress_over(advance, len(choice.passages) - len(scored_texts))
             if sources is None:
+                chunks = self._chunks(to_score, settings, chunk_characters, chosen.max_context)
                 scored = self._score(choice.definition, chunks, settings, readers, shown)
             else:
-                given = [sources[position] for position in chosen]
-                scored = self._score_targets(choice.definition, to_score, words_to_score, given, settings, shown)
-            scored = self._with_word_level(scored, words_to_score, options)
-            everything = with_empty_texts(scored, documents, chosen)
-            table = WordTable.build(everything, self._metadata(choice, options), unit, options.extras)
+                of_texts = [sources[position] for position in scored_texts]
+                scored = self._score_targets(to_score, of_texts, settings, chunk_characters, shown)
+            scored = self._with_word_level(scored, to_score, chosen)
+            everything = with_empty_texts(scored, choice.passages, scored_texts)
+            table = WordTable.build(everything, self._metadata(choice, chosen), chosen.unit, chosen.extras)
             return table if order is None else table.in_order(order)
 
     def score_continuations(
         self,
         context: str | Iterable[str],
         continuations: Iterable[str],
-        words: Words = "whitespace",
+        words: Words | None = None,
         *,
         crossed: bool = False,
-        boundary: str = BY_RULE,
-        unit: str = "bits",
-        ids: Sequence[int | str] | None = None,
         separator: str = " ",
-        min_context: int | None = None,
-        max_context: str | int | None = None,
-        extras: Collection[str] = (),
-        estimators: Collection[str] = (),
-        spellings: str = "own",
-        tolerance: float = 0.01,
-        max_open: int = 128,
+        ids: Sequence[int | str] | None = None,
         progress: Progress | bool | None = None,
-        readers: int | None = 0,
+        **options: Unpack[ScoringKeywords],
     ) -> WordTable:
         """Return the surprisal of each continuation's words, given the context.
 
@@ -314,16 +287,14 @@ class Scorer:
             What comes before; may be empty. Or several contexts, one for each continuation.
         continuations
             What may come next: words or longer stretches, as many as you like.
+        words
+            As for :meth:`score`; lists of words are those of the continuations alone.
         crossed
             For several contexts: score every continuation after each of them. The texts of the first context come
             first.
-        words
-            As for :meth:`score`; lists of words are those of the continuations alone.
         separator
             Put between context and continuation, unless either brings white space of its own.
-        boundary, unit, ids, min_context, max_context, extras, estimators
-            As for :meth:`score`.
-        spellings, tolerance, max_open, progress, readers
+        ids, progress, **options
             As for :meth:`score`.
 
         Examples
@@ -336,27 +307,27 @@ class Scorer:
         >>> table.to_pandas()["word"].tolist()
         ['mark', 'saw', 'the']
         """
-        options = _options_among(locals())
-        check_scoring_options(options, after_contexts=True)
+        chosen = self._options(words, options, "crossed", "separator", "ids")
+        check_scoring_options(chosen, after_contexts=True)
         texts = continuations_of(context, continuations, ids, separator, crossed)
-        choice = choose_words_of_continuations(words, options.boundary, texts.whole, texts.begins)
-        settings = self.settings(options)
-        if readers is None:
-            readers = useful_workers(self.model.batch_tokens, sum(len(document.text) for document in texts.whole))
-        if max_context is None:
-            chunks = texts.chunks(choice, self.model.tokenizer, settings)
+        choice = choose_words(_words(words, chosen), chosen.boundary, texts.passages, after_contexts=True)
+        settings, tokenizer = self.settings(chosen), self.model.tokenizer
+        readers = self._readers(chosen, choice)
+        if chosen.max_context is None:
+            passages = with_heads(choice, texts.contexts, tokenizer, settings.max_text_tokens)
+            chunks = cut_into_chunks(passages, SHARED_CONTEXT_CHARACTERS, shares_context=True)
         else:
-            limited = LimitedTexts(texts.whole, texts.alone, texts.begins, choice, shares_context=True)
-            chunks = limited.chunks(parse_limit(max_context), self.model.tokenizer, SHARED_CONTEXT_CHARACTERS)
-        metadata = self._metadata(choice, options)
+            limit = parse_limit(chosen.max_context)
+            chunks = limited_chunks(choice, limit, tokenizer, SHARED_CONTEXT_CHARACTERS, shares_context=True)
+        metadata = self._metadata(choice, chosen)
         if isinstance(context, str):
             metadata["context"] = context
         with progress_callback(progress) as advance:
             scored = self._score(choice.definition, chunks, settings, readers, advance)
-            return WordTable.build(scored, metadata, unit, options.extras)
+            return WordTable.build(scored, metadata, chosen.unit, chosen.extras)
 
     def score_candidates(
-        self, context: str | Iterable[str], candidates: Iterable[str], words: Words = "whitespace", **options: Any
+        self, context: str | Iterable[str], candidates: Iterable[str], words: Words | None = None, **options: Any
     ) -> WordTable:
         """Return a row for each candidate after a context, or after each of several, with its probability.
 
@@ -366,30 +337,55 @@ class Scorer:
 
         return score_candidates(self, context, candidates, words, **options)
 
-    def spellings(self, context: str, word: str, words: str = "whitespace", **options: Any) -> WordSpellings:
-        """Return the spellings of a word after a context: see :func:`wordprob.scoring.word_spellings.spellings_of`."""
+    def spellings(
+        self,
+        context: str,
+        word: str,
+        words: Rule | None = None,
+        *,
+        separator: str = " ",
+        **options: Unpack[ScoringKeywords],
+    ) -> WordSpellings:
+        """Return the spellings of a word after a context, whichever ``spellings`` are counted elsewhere.
+
+        See :func:`wordprob.scoring.word_spellings.spellings_of`.
+        """
         from wordprob.scoring.word_spellings import spellings_of
 
-        return spellings_of(self, context, word, words, **options)
+        ScoringOptions.check_used(options, "words", "boundary", "unit", "tolerance", "max_open")
+        chosen = self._options(words, options, "separator")
+        return spellings_of(self, context, word, chosen, separator=separator)
 
     @overload
-    def next_words(self, context: str, words: str = ..., **options: Any) -> NextWords: ...
+    def next_words(self, context: str, words: Rule | None = ..., **options: Any) -> NextWords: ...
 
     @overload
-    def next_words(self, context: Sequence[str], words: str = ..., **options: Any) -> list[NextWords]: ...
+    def next_words(self, context: Sequence[str], words: Rule | None = ..., **options: Any) -> list[NextWords]: ...
 
     def next_words(
-        self, context: str | Sequence[str], words: str = "whitespace", **options: Any
+        self, context: str | Sequence[str], words: Rule | None = None, **options: Any
     ) -> NextWords | list[NextWords]:
         """Return the words that could come after a context, or after each of several, which are searched together.
 
-        See :func:`wordprob.scoring.next_words.next_words`.
+        See :func:`wordprob.scoring.next_words.next_words` for ``top``, ``mass`` and ``progress``. The other options are
+        those of scoring, and ``unit``, ``spellings`` and ``max_open`` matter here.
         """
         from wordprob.scoring.next_words import next_words
 
-        if isinstance(context, str):
-            return next_words(self, [context], words, **options)[0]
-        return next_words(self, context, words, **options)
+        ScoringOptions.check_used(options, "words", "unit", "spellings", "max_open")
+        own = {name: options.pop(name) for name in ("top", "mass", "progress") if name in options}
+        chosen = self._options(words, options, "top", "mass")
+        contexts = [context] if isinstance(context, str) else context
+        found = next_words(self, contexts, chosen, **own)
+        return found[0] if isinstance(context, str) else found
+
+    def _options(self, words: Words | None, options: Mapping[str, Any], *others: str) -> ScoringOptions:
+        """Return the options of a call: those of the scorer, and those given by name.
+
+        ``others`` are further keywords of the call, which a wrong name may stand for.
+        """
+        rule = None if _are_given(words) else words
+        return self.options.updated(_by_name(rule, options), ["words", *others, "progress"])
 
     # --- targets of encoder–decoder models ---
 
@@ -404,11 +400,10 @@ class Scorer:
 
     def _score_targets(
         self,
-        definition: WordDefinition,
-        documents: Sequence[Document],
-        words: WordChoice,
+        choice: WordChoice,
         sources: Sequence[str],
         settings: BatchSettings,
+        chunk_characters: int,
         progress: Progress | None,
     ) -> Iterator[BatchScores]:
         """Score texts given their sources; texts in a row that have the same one are scored together."""
@@ -416,25 +411,19 @@ class Scorer:
         before = model.source
         done = 0
         try:
-            for source, group in groupby(range(len(documents)), key=lambda n: sources[n]):
-                positions = list(group)
+            by_source = groupby(zip(choice.passages, sources, strict=True), key=itemgetter(1))
+            for source, group in by_source:
+                passages = [passage for passage, _ in group]
                 model.set_source(source)
-                some = [documents[n] for n in positions]
-                chunks = self._chunks(some, words.of_texts(positions), settings, self._chunk_characters(readers=0))
-                yield from self._score(definition, chunks, settings, 0, None)
-                done += len(positions)
+                chunks = self._chunks(choice._replace(passages=passages), settings, chunk_characters)
+                yield from self._score(choice.definition, chunks, settings, 0, None)
+                done += len(passages)
                 if progress is not None:
-                    progress(done, len(documents))
+                    progress(done, len(choice.passages))
         finally:
             model.set_source(before)
 
     # --- steps ---
-
-    def _chunk_characters(self, readers: int) -> int:
-        """Return how many characters a chunk has, about: no more than the model can keep the states of."""
-        characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        max_kept_tokens = self._capabilities.max_kept_tokens
-        return characters if max_kept_tokens is None else min(characters, CHARACTERS_PER_TOKEN * max_kept_tokens)
 
     def _score(
         self,
@@ -459,29 +448,27 @@ class Scorer:
 
     def _is_small(self, chunk: Chunk) -> bool:
         """Return True if a chunk has too little text for threads to pay."""
-        n_characters = sum(len(document.text) for document in chunk.documents)
-        return n_characters <= SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens
+        return chunk.n_characters <= SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens
 
     def _score_small(
         self, preparer: TextPreparer, chunk: Chunk, settings: BatchSettings, progress: Progress | None
     ) -> Iterator[BatchScores]:
         """Score one small chunk without threads."""
-        text_done = count_on(progress, 0, len(chunk.documents))
+        text_done = count_on(progress, 0, len(chunk.passages))
         yield score_chunk(self.model, preparer, chunk, settings, PrefixStates(), text_done)
 
     def _with_word_level(
         self, scored: Iterator[BatchScores], choice: WordChoice, options: ScoringOptions
     ) -> Iterator[BatchScores]:
         """Add what is wanted of the words that could have come, if anything is."""
-        if not WordLevel.of(options.extras):
+        if not (options.extras and WordLevel.of(options.extras)):
             return scored
         from wordprob.scoring.word_entropy import with_word_level
 
-        rules = choice.rules
         return with_word_level(
             scored,
             self,
-            lambda text: choice.definition if rules is None else rules[text],
+            lambda text: choice.passages[text].rule or choice.definition,
             options.extras,
             options.max_open,
         )
@@ -502,46 +489,45 @@ class Scorer:
 
     def settings(self, options: ScoringOptions) -> BatchSettings:
         """Return what the numbers of a batch depend on, with these options and this model."""
-        check_model_can_score(capabilities_of(self.model), options, type(self.model).__name__)
-        start_ids = self.model.tokenizer.vocabulary.start_ids
-        max_tokens = self.model.max_tokens
-        if max_tokens is not None and len(start_ids) + MIN_TEXT_TOKENS > max_tokens:
-            raise InputError(
-                f"what comes before every text takes {len(start_ids)} tokens, and the model's context has only "
-                f"{max_tokens}; shorten `chat_prompt`."
-            )
-        return BatchSettings(
-            start_ids=start_ids,
-            max_text_tokens=None if max_tokens is None else max_tokens - len(start_ids),
-            has_end_token=bool(self.model.tokenizer.vocabulary.ends),
-            min_context=options.min_context,
-            statistics=required_statistics(options.extras),
-            estimators=tuple(options.estimators),
-            search=_search_settings(options),
-            max_width=_max_width(options, self.model),
-            precision_nats=self._capabilities.precision_nats,
-        )
+        check_model_can_score(self._capabilities, options, type(self.model).__name__)
+        return BatchSettings.of(self.model, options)
+
+    def _readers(self, options: ScoringOptions, choice: WordChoice) -> int:
+        """Return how many processes read the texts; as many as pay, unless a number was chosen."""
+        if options.readers is not None:
+            return options.readers
+        return useful_workers(self.model.batch_tokens, choice.n_characters)
+
+    def _chunk_characters(self, readers: int) -> int:
+        """Return how many characters a chunk has, about: no more than the model can keep the states of."""
+        characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        max_kept_tokens = self._capabilities.max_kept_tokens
+        return characters if max_kept_tokens is None else min(characters, CHARACTERS_PER_TOKEN * max_kept_tokens)
+
+    def _order(self, choice: WordChoice, chunk_characters: int) -> list[int] | None:
+        """Return another order of texts that need several chunks, if the model saves work with it."""
+        if choice.n_characters <= chunk_characters or not self._capabilities.shares_beginnings:
+            return None
+        return order_by_beginnings([passage.text for passage in choice.passages])
 
     def _chunks(
         self,
-        documents: Sequence[Document],
         choice: WordChoice,
         settings: BatchSettings,
         chunk_characters: int,
+        limit: str | int | None = None,
     ) -> list[Chunk]:
         """Cut texts into chunks, large for a model that takes much at a time, and a text alone in one into sections."""
+        if limit is not None:
+            return limited_chunks(choice, parse_limit(limit), self.model.tokenizer, chunk_characters)
         chunks = []
-        lengths = [len(document.text) for document in documents]
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
-        for part in chunk_slices(lengths, MAX_TEXTS_PER_CHUNK, chunk_characters, first_characters):
-            chunk = Chunk(
-                documents[part],
-                **choice.of_part(part),
-            )
-            is_whole = choice.given is not None or len(chunk.documents) > 1
-            if not is_whole and self._capabilities.predicts_next_token:
+        for chunk in cut_into_chunks(choice.passages, chunk_characters, first_characters):
+            passage = chunk.passages[0]  # alone in its chunk, if it is long
+            may_be_cut = passage.words is None and self._capabilities.predicts_next_token
+            if may_be_cut and len(passage.text) > 2 * chunk_characters:
                 tokenizer = self.model.tokenizer
-                chunks += sections(chunk.documents[0], choice.definition, tokenizer, settings, chunk_characters)
+                chunks += sections(passage, choice.definition, tokenizer, settings, chunk_characters)
             else:
                 chunks.append(chunk)
         return chunks
@@ -563,29 +549,16 @@ class Scorer:
         }
 
 
-def _search_settings(options: ScoringOptions) -> SearchSettings | None:
-    if options.spellings == "own":
-        return None
-    return SearchSettings(options.tolerance * math.log(2.0), options.max_open)
+def _are_given(words: object) -> TypeGuard[GivenWords]:
+    """Return True for lists of words, which are checked against the texts."""
+    return not isinstance(words, str) and isinstance(words, Sequence)
 
 
-def _options_among(arguments: Mapping[str, Any]) -> ScoringOptions:
-    """Return the options of scoring that are among the arguments of a method, checked."""
-    chosen = {
-        "words": _rule_of(arguments["words"]),
-        "extras": tuple(arguments["extras"]),
-        "estimators": tuple(arguments["estimators"]),
-    }
-    return ScoringOptions.pick({**arguments, **chosen})
+def _words(words: Words | None, options: ScoringOptions) -> Words:
+    """Return the words of a call: as they are given, or by the rule of the options."""
+    return words if _are_given(words) else options.words
 
 
-def _max_width(options: ScoringOptions, model: LanguageModel) -> float | None:
-    """Return how wide intervals may be without a note, for a model that lists only its most probable tokens."""
-    if capabilities_of(model).has_whole_distributions:
-        return None
-    return options.tolerance * math.log(2.0)
-
-
-def _rule_of(words: Words) -> str | WordDefinition:
-    """Return the rule that options are checked with; lists of words are checked against the texts later."""
-    return "whitespace" if not isinstance(words, str) and isinstance(words, Sequence) else words
+def _by_name(words: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by name; ``words``, where it was specified, is one of them."""
+    return {**options} if words is None else {"words": words, **options}

@@ -104,9 +104,7 @@ def _head(context: str, tokenizer: Tokenizer, looks_back: int) -> Head:
     return NO_HEAD if cut is None else Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
 
 
-def encode_sharing(
-    tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int] | None
-) -> Sequence[Tokens]:
+def encode_sharing(tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int]) -> Sequence[Tokens]:
     """Tokenize texts; what several of them begin with is tokenized once.
 
     Parameters
@@ -118,8 +116,6 @@ def encode_sharing(
     context_lengths
         How many characters at the beginning of each are a context.
     """
-    if context_lengths is None or len(texts) < 2:
-        return tokenizer.encode(texts)
     contexts = [text[:length] for text, length in zip(texts, context_lengths, strict=True)]
     # Whether a text can be cut where its context ends depends on the character that comes next.
     openings = [text[: length + 1] for text, length in zip(texts, context_lengths, strict=True)]

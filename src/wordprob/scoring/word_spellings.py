@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wordprob.core.arrays import segment_sums
@@ -19,9 +20,9 @@ from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
-from wordprob.scoring.prepared_batch import Chunk, PreparedBatch
+from wordprob.scoring.passages import Chunk, Passage, WordChoice, choose_words
+from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.scorer import Scorer, collect_chunk
-from wordprob.scoring.word_choice import BY_RULE, WordChoice, choose_words_of_continuations
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -139,13 +140,12 @@ class WordSpellings(NamedTuple):
         return math.inf if probability <= 0.0 else -math.log(probability) / unit_size(self.unit)
 
 
-def check_one_word(
-    context: str, word: str, words: str = "whitespace", boundary: str = BY_RULE, separator: str = " "
-) -> None:
+def check_one_word(context: str, word: str, options: ScoringOptions, separator: str = " ") -> None:
     """Raise unless ``word`` is one word after a context; parameters as for :func:`spellings_of`."""
     text, begin = join_texts(context, word, separator)
-    choice = choose_words_of_continuations(words, boundary, [Document(0, text)], [begin])
-    found = choice.definition.segment(text) if choice.given is None else choice.given[0]
+    choice = choose_words(options.words, options.boundary, [Passage(Document(0, text), begin)], after_contexts=True)
+    given = choice.passages[0].words
+    found = choice.definition.segment(text) if given is None else given
     _check_count(sum(each.end > begin for each in found), word, choice)
 
 
@@ -158,12 +158,8 @@ def spellings_of(
     scorer: Scorer,
     context: str,
     word: str,
-    words: str = "whitespace",
+    options: ScoringOptions | None = None,
     *,
-    boundary: str = BY_RULE,
-    unit: str = "bits",
-    tolerance: float = 0.01,
-    max_open: int = 128,
     separator: str = " ",
 ) -> WordSpellings:
     """Return the spellings of a word after a context.
@@ -176,27 +172,27 @@ def spellings_of(
         The text before the word; may be empty.
     word
         One word, by the definition.
-    words, boundary, unit, tolerance, max_open, separator
+    options
+        How to score; by default what the scorer has. All spellings are searched for, whatever ``spellings`` is.
+    separator
         As for :meth:`wordprob.Scorer.score_continuations`.
 
     Examples
     --------
     >>> import wordprob
-    >>> found = spellings_of(wordprob.load("exact:leaky"), "the", "mark", tolerance=0.5)
+    >>> found = spellings_of(wordprob.load("exact:leaky").with_options(tolerance=0.5), "the", "mark")
     >>> ["·".join(spelling.tokens) for spelling in found.spellings]
     [' mark']
     >>> found.surprisal_all_low <= found.surprisal_all <= found.surprisal
     True
     """
-    options = ScoringOptions(
-        words=words, boundary=boundary, unit=unit, spellings="all", tolerance=tolerance, max_open=max_open
-    )
+    options = replace(options or scorer.options, spellings="all")
     check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
     text, begin = join_texts(context, word, separator)
-    documents = [Document(0, text)]
-    choice = choose_words_of_continuations(words, options.boundary, documents, [begin])
+    passages = [Passage(Document(0, text), begin)]
+    choice = choose_words(options.words, options.boundary, passages, after_contexts=True)
     settings = scorer.settings(options)
-    chunk = Chunk(documents, user_words=choice.given, rules=choice.rules, context_lengths=[begin])
+    chunk = Chunk(choice.passages)
     states = PrefixStates()
     preparer = scorer.preparer(choice.definition)
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)
@@ -206,7 +202,7 @@ def spellings_of(
     if not search.searched:
         reason = "; ".join(prepared.notes.get(scored[0], ["it has no value"]))
         raise InputError(f"there are no spellings of '{word}' to look for: {reason}.")
-    empty = WordSpellings(context, word, (), 0.0, 0.0, 0.0, 0, bool(search.is_within[0]), unit)
+    empty = WordSpellings(context, word, (), 0.0, 0.0, 0.0, 0, bool(search.is_within[0]), options.unit)
     return _word_spellings(scorer, prepared, collected, search, empty)
 
 

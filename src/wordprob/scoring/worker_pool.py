@@ -22,8 +22,9 @@ from wordprob.models.capabilities import Capabilities, capabilities_of
 from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
+from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, Chunk
+from wordprob.scoring.prepared_batch import BatchSettings
 from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
 from wordprob.tables.batch_scores import BatchScores
 
@@ -126,14 +127,14 @@ def score_in_workers(
     """
     setup = WorkerSetup(preparer, settings, model.vocab_size, model.max_tokens, capabilities_of(model))
     pool = _Pool(model, setup, chunks)
-    n_texts = sum(len(chunk.documents) for chunk in chunks)
+    n_texts = sum(len(chunk.passages) for chunk in chunks)
     n_done = n_yielded = 0
     finished: dict[int, BatchScores] = {}
     with pool.running(min(workers, len(chunks))):
         while n_yielded < len(chunks):
             number, scores = _checked(pool.results.get())
             finished[number] = scores
-            n_done += len(chunks[number].documents)
+            n_done += len(chunks[number].passages)
             if progress is not None:
                 progress(n_done, n_texts)
             while n_yielded in finished:
@@ -182,7 +183,7 @@ class _Pool:
                 except IndexError:
                     return
                 chunk = self.chunks[number]
-                channel.send(chunk._replace(source_documents=None))
+                channel.send(chunk.without_sources())
                 states = self._shared_states if chunk.shares_context else PrefixStates()
                 while isinstance(message := channel.receive(), ModelCall):
                     channel.send(self._answer(message, states))

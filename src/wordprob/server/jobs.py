@@ -82,7 +82,7 @@ class NextJob(Job):
     unit: str = "bits"
     mass: float | None = None
     spellings: str = "own"
-    max_open: int = 1000
+    max_open: int = ScoringOptions.max_open
 
     def run(self, scorer: Scorer) -> NextWords:
         """Search for the words that could come next."""

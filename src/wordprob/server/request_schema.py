@@ -100,7 +100,9 @@ class NextRequest(BaseModel):
     spellings: Literal["own", "all"] = Field(
         "own", description="spellings of a word that count: the tokenizer's own, or all"
     )
-    max_open: int = Field(1000, description="beginnings of words to look into, at most", ge=1, le=10_000)
+    max_open: int = Field(
+        ScoringOptions.max_open, description="beginnings of words that are expanded, at most", ge=1, le=10_000
+    )
 
     def number_of_words(self) -> int:
         """Return how many words are listed at most."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError
+from wordprob.options import ScoringOptions, TableLayout
 from wordprob.scoring.next_words import NextWords
 from wordprob.stimuli.stimulus_reading import open_table
 from wordprob.tables.columns import stack
@@ -44,19 +45,19 @@ class Contexts:
     column: str = ""
     prefix: str = ""
 
-    def check_columns(self, labels: Sequence[str], spellings: str) -> None:
+    def check_columns(self, labels: Sequence[str], options: ScoringOptions) -> None:
         """Raise if the table has columns with the names of new ones already.
 
         Parameters
         ----------
         labels
             The names of the models.
-        spellings
-            ``own`` or ``all``.
+        options
+            How the words are found.
         """
         if self.sheet is None:
             return
-        names = [*(["model"] if len(labels) > 1 else []), *COLUMNS, *([HIGHEST] if spellings == "all" else [])]
+        names = [*(["model"] if len(labels) > 1 else []), *COLUMNS, *([HIGHEST] if options.spellings == "all" else [])]
         new = [self.prefix + name for name in names if not self._has_already(name)]
         if clashes := [name for name in new if name in self.sheet.columns]:
             example = f"{self.prefix}wp_"
@@ -86,16 +87,20 @@ class Contexts:
         return ExtendedSheet(self.sheet, numbers, added)
 
 
-def read_contexts(table: Any, column: str, prefix: str = "", **reading: Any) -> Contexts:
-    """Return the contexts in a column of a table, which is read as :func:`wordprob.score_table` reads one."""
-    sheet = open_table(table, **reading)
+def read_contexts(table: Any, column: str, layout: TableLayout | None = None, name: str | None = None) -> Contexts:
+    """Return the contexts in a column of a table, which is read as :func:`wordprob.score_table` reads one.
+
+    ``name`` is what messages call the table.
+    """
+    layout = layout or TableLayout()
+    sheet = open_table(table, name=name, **layout.how_to_read())
     sheet.require(column)
     contexts = []
     for row, cell in enumerate(sheet.cells(column)):
         if not isinstance(cell, str):
             raise InputError(f"{sheet.place(row)}: '{column}' holds no text but {cell!r}.")
         contexts.append(cell)
-    return Contexts(contexts, sheet, column, prefix)
+    return Contexts(contexts, sheet, column, layout.prefix)
 
 
 def _frame(found: Sequence[NextWords]) -> pd.DataFrame:

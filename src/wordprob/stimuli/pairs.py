@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.errors import InputError, OptionError
-from wordprob.options import DEFAULT_MODEL
-from wordprob.scoring.model_choice import Model, check_models
+from wordprob.options import DEFAULT_MODEL, TableLayout
+from wordprob.scoring.loading import Model, check_models
 from wordprob.scoring.requests import Progress
 from wordprob.scoring.results import ScoredTable
 from wordprob.stimuli.stimuli import Stimuli
@@ -30,6 +30,9 @@ PAIR_COLUMN_NAMES = (("sentence_good", "sentence_bad"), ("good", "bad"), ("gramm
 REGIONS = ("whole", "different")
 """What is compared: whole sentences, or the words in which the two differ."""
 
+
+LAYOUT_OPTIONS = (*TableLayout.reading, "marks", "prefix")
+"""Options of tables that mean something for pairs."""
 
 NOTHING_DIFFERENT = "the two sentences are the same, or one only has more words: no words to compare"
 
@@ -99,7 +102,7 @@ class Pairs:
 
     def _assembled(self, frames: Mapping[str, pd.DataFrame], shape: str, scored: ScoredTable) -> ScoredTable:
         """Put the columns of all models behind the rows."""
-        added = columns.combine(frames, shape, self.first.prefix)
+        added = columns.combine(frames, shape, self.first.options.prefix)
         positions = np.arange(len(self.sheet))
         if shape == "long":
             positions = np.tile(positions, len(frames))
@@ -110,15 +113,15 @@ class Pairs:
             "region": self.region,
             "shape": shape,
             "guessed": "pair" if self.guessed else "",
-            "prefix": self.first.prefix,
+            "prefix": self.first.options.prefix,
         }
         return ScoredTable(scored.words(), scored.texts(), about, ExtendedSheet(self.sheet, positions, added))
 
     def reshaped(self, scored: ScoredTable, shape: str) -> ScoredTable:
         """Return scored pairs of several models, which :meth:`score` gave in the long shape, in another shape."""
-        new = [self.first.prefix + name for name in self.added_columns()]
+        new = [self.first.options.prefix + name for name in self.added_columns()]
         frame = scored.to_pandas()
-        model = self.first.prefix + "model"
+        model = self.first.options.prefix + "model"
         if model not in frame.columns:
             return scored
         frames = {}
@@ -138,7 +141,8 @@ class Pairs:
         n_texts = len(one.texts) + len(two.texts)
         layout = replace(one, texts=[*one.texts, *two.texts], rows=[[n] for n in range(n_texts)], spans=spans)
         no_columns = Frame(pd.DataFrame(index=range(n_texts)), self.sheet.name)
-        return replace(self.first, sheet=no_columns, layout=layout, prefix="")
+        options = replace(self.first.options, prefix="")
+        return replace(self.first, sheet=no_columns, layout=layout, options=options)
 
     def _compared(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of a model from the rows of its scored sentences: first ones, then second ones."""
@@ -176,24 +180,28 @@ def read_pairs(
     *,
     region: str = "whole",
     target_columns: str | Sequence[str] | None = None,
-    marks: str | None = None,
-    words: str = "whitespace",
-    prefix: str = "",
-    **reading: Any,
+    layout: TableLayout | None = None,
+    words: str | None = None,
+    name: str | None = None,
 ) -> Pairs:
     """Read a table of pairs and check all that needs no model; parameters as for :func:`score_pairs`."""
+    layout = layout or TableLayout()
+    for option in layout.changed():
+        if option not in LAYOUT_OPTIONS:
+            raise OptionError(f"`{option}` is not for pairs; {', '.join(LAYOUT_OPTIONS)} are. Leave it out.")
     if region not in REGIONS:
         raise OptionError(f"no region is called '{region}'; use {' or '.join(REGIONS)}.")
-    if sum((region != "whole", target_columns is not None, marks is not None)) > 1:
+    if sum((region != "whole", target_columns is not None, layout.marks is not None)) > 1:
         raise OptionError("`region`, `target_columns` and `marks` all say what is compared; specify one of them.")
     targets = [None, None] if target_columns is None else _two(target_columns, "target_columns")
-    chosen = _two(pair, "pair") if pair is not None else _guess(open_table(table, **reading))
+    reading = layout.how_to_read()
+    chosen = _two(pair, "pair") if pair is not None else _guess(open_table(table, name=name, **reading))
     if chosen[0] == chosen[1]:
         raise OptionError(f"`pair` names the column '{chosen[0]}' twice; name two.")
     stimuli = []
     for column, target in zip(chosen, targets, strict=True):
-        options = {"target_column": target, "marks": marks, "words": words, "prefix": prefix, **reading}
-        stimuli.append(read_stimuli(table, text_column=column, **options))
+        of_column = replace(layout, text_column=column, target_column=target)
+        stimuli.append(read_stimuli(table, of_column, words=words, name=name))
     first, second = stimuli
     if region == "different":
         first, second = _different(first, second)
@@ -253,21 +261,15 @@ def score_pairs(
     pair: str | Sequence[str] | None = None,
     region: str = "whole",
     target_columns: str | Sequence[str] | None = None,
-    marks: str | None = None,
-    words: str = "whitespace",
     shape: str = "long",
-    prefix: str = "",
     progress: Progress | bool | None = None,
-    input_format: str | None = None,
-    sheet: str | None = None,
-    decimal: str | None = None,
-    **scoring: Any,
+    **options: Any,
 ) -> ScoredTable:
     """Score a table of minimal pairs: the same rows come back, with both surprisals and which sentence is preferred.
 
     Parameters
     ----------
-    table, model, words, shape, prefix, progress, input_format, sheet, decimal
+    table, model, shape, progress
         As for :func:`wordprob.score_table`.
     pair
         The columns of the two sentences, the one that should be likelier first; told by their names if not given, such
@@ -276,10 +278,10 @@ def score_pairs(
         ``whole``: all words are compared; ``different``: the words in which the two sentences differ.
     target_columns
         Instead: the columns that hold the critical words of each sentence.
-    marks
-        Instead: ``stars`` or ``bars``, where the sentences mark them.
-    **scoring
-        Further arguments of :meth:`wordprob.Scorer.score`, for example ``unit``.
+    **options
+        Plain keywords: ``marks`` (``stars`` or ``bars``, where the sentences mark the words that are compared),
+        ``prefix``, ``input_format``, ``sheet``, ``decimal`` and ``encoding``, as for :func:`wordprob.score_table`, and
+        options of scoring, for example ``unit``.
 
     Examples
     --------
@@ -289,18 +291,9 @@ def score_pairs(
     >>> scored[["difference", "preferred"]].round(2).values.tolist()
     [[0.33, 'good']]
     """
-    pairs = read_pairs(
-        table,
-        pair,
-        region=region,
-        target_columns=target_columns,
-        marks=marks,
-        words=words,
-        prefix=prefix,
-        input_format=input_format,
-        sheet=sheet,
-        decimal=decimal,
-    )
+    layout, scoring = TableLayout.split(None, options, ["pair", "region", "target_columns", "shape", "progress"])
+    words = scoring.pop("words", None)
+    pairs = read_pairs(table, pair, region=region, target_columns=target_columns, layout=layout, words=words)
     if pairs.guessed:
         warnings.warn(pairs.guesses(), stacklevel=2)
     return pairs.score(model, shape=shape, progress=progress, **scoring)

@@ -3,116 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
+from wordprob.options import TableLayout
 from wordprob.stimuli.stimuli import Stimuli
-from wordprob.stimuli.stimulus_checks import (
-    check_beside_contexts,
-    check_predictors,
-    check_row_options,
-    check_strings,
-)
 from wordprob.tables import formats
 from wordprob.tables.formats.base import check_rows
 from wordprob.tables.layout import Layout, lay_out, parse_columns, with_marks
+from wordprob.tables.stimulus_table import DEFAULT_FREQUENCIES, StimulusTable
 from wordprob.tables.targets import targets_after_contexts, with_targets
+
+WITH_CONTEXTS = (
+    *TableLayout.reading,
+    "context_column",
+    "target_column",
+    "separator",
+    "per_word",
+    "offsets",
+    "prefix",
+    "frequencies",
+)
+"""Options that mean something where targets are scored after contexts."""
 
 
 def read_stimuli(
     table: Any,
+    options: TableLayout | None = None,
     *,
-    input_format: str | None = None,
-    sheet: str | None = None,
-    decimal: str | None = None,
-    text_column: str | None = None,
-    word_column: str | None = None,
-    group_by: str | Sequence[str] | None = None,
-    space_after: str | None = None,
-    words: str = "whitespace",
-    per_word: bool = False,
-    sum_by: str | None = None,
-    prefix: str = "",
-    context_column: str | None = None,
-    target_column: str | Sequence[str] | None = None,
-    separator: str = " ",
-    marks: str | None = None,
-    region_names: str | Sequence[str] = (),
-    start_column: str | None = None,
-    end_column: str | None = None,
-    offsets: bool = False,
+    words: str | None = None,
     name: str | None = None,
-    encoding: str | None = None,
-    predictors: bool = False,
-    frequencies: str | None = None,
-    source_column: str | None = None,
+    **keywords: Any,
 ) -> Stimuli:
     """Read a table and check all that can be checked without a model.
 
-    Parameters are as for :func:`wordprob.score_table`. ``name`` is what messages and the metadata call the table.
+    Parameters
+    ----------
+    table
+        As for :func:`wordprob.score_table`.
+    options, **keywords
+        How the table holds its texts: as one object, or by name.
+    words
+        What a word is, for a text on each row; by default what the scorer has.
+    name
+        What messages and the metadata call the table.
     """
-    check_strings(
-        input_format=input_format,
-        sheet=sheet,
-        decimal=decimal,
-        encoding=encoding,
-        text_column=text_column,
-        word_column=word_column,
-        space_after=space_after,
-        words=words,
-        sum_by=sum_by,
-        prefix=prefix,
-        context_column=context_column,
-        separator=separator,
-        marks=marks,
-        frequencies=frequencies,
-        start_column=start_column,
-        end_column=end_column,
-        source_column=source_column,
-    )
-    opened = open_table(table, input_format=input_format, sheet=sheet, decimal=decimal, name=name, encoding=encoding)
-    target_columns = parse_columns(opened, target_column, "target_column")
-    if context_column is not None:
-        check_beside_contexts(
-            text_column=text_column,
-            word_column=word_column,
-            group_by=group_by,
-            space_after=space_after,
-            sum_by=sum_by,
-            start_column=start_column,
-            end_column=end_column,
-            marks=marks,
-            region_names=region_names,
-            predictors=predictors,
-            source_column=source_column,
-        )
-        if not target_columns:
-            raise OptionError("`context_column` needs `target_column`: the column that holds what is scored after it.")
-        layout = targets_after_contexts(opened, context_column, target_columns)
-    else:
-        layout = lay_out(opened, text_column, word_column, group_by, space_after, sum_by, start_column, end_column)
-        layout = _with_regions(layout, opened, target_columns, marks, _listed(region_names))
-    stimuli = Stimuli(
-        opened, layout, words, per_word, sum_by, prefix, predictors, frequencies, offsets, separator, source_column
-    )
-    check_predictors(stimuli)
-    if source_column is not None:
-        opened.require(source_column)
+    chosen = (options or TableLayout()).updated(keywords)
+    if words is not None and not isinstance(words, str):
+        raise OptionError(f"`words` is {words!r}; it must be a string.")
+    sheet = open_table(table, name=name, **chosen.how_to_read())
+    stimuli = Stimuli(sheet, _layout(sheet, chosen), chosen, words)
+    _check_predictors(stimuli)
+    if chosen.source_column is not None:
+        sheet.require(chosen.source_column)
         stimuli.sources()
-    check_row_options(stimuli)
+    _check_row_options(stimuli)
     return stimuli
+
+
+def _layout(sheet: formats.Sheet, options: TableLayout) -> Layout:
+    """Return the texts of a table, with the regions that are asked about."""
+    target_columns = parse_columns(sheet, options.target_column, "target_column")
+    if options.context_column is None:
+        return _with_regions(lay_out(sheet, options), sheet, target_columns, options)
+    _check_beside_contexts(options)
+    if not target_columns:
+        raise OptionError("`context_column` needs `target_column`: the column that holds what is scored after it.")
+    return targets_after_contexts(sheet, options.context_column, target_columns)
 
 
 def stimuli_from_texts(
     texts: Sequence[str],
-    words: str | Sequence[Sequence[str]] = "whitespace",
-    prefix: str = "",
+    words: str | Sequence[Sequence[str]] | None = None,
+    options: TableLayout | None = None,
+    *,
     name: str = "the texts",
-    marks: str | None = None,
-    region_names: str | Sequence[str] = (),
-    predictors: bool = False,
-    frequencies: str | None = None,
+    **keywords: Any,
 ) -> Stimuli:
     """Return plain texts as a table without columns; the result has a row for each word.
 
@@ -121,27 +90,25 @@ def stimuli_from_texts(
     texts
         The texts.
     words
-        What a word is, or the words of each text.
-    prefix
-        What the names of all columns begin with.
+        What a word is, or the words of each text; by default what the scorer has.
+    options, **keywords
+        What is wanted, as one object or by name: ``prefix``, ``marks`` and ``region_names`` (the result then has a row
+        for each region), ``predictors`` and ``frequencies``.
     name
         What the texts are called in messages and in the metadata: their file, for example.
-    marks, region_names
-        As for :func:`wordprob.score_table`; the result then has a row for each region.
-    predictors, frequencies
-        As for :func:`wordprob.score_table`.
     """
     import pandas as pd
 
-    user_words = None if isinstance(words, str) else [list(words_of_text) for words_of_text in words]
-    layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
-    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
-    definition = words if isinstance(words, str) else "whitespace"
-    if marks is not None and user_words is not None:
+    chosen = (options or TableLayout()).updated(keywords)
+    chosen = replace(chosen, per_word=chosen.marks is None)
+    rule = words if isinstance(words, str) else None
+    user_words = None if words is None or rule is not None else [list(words_of_text) for words_of_text in words]
+    if chosen.marks is not None and user_words is not None:
         raise OptionError("`marks` is for words that a rule finds, not for lists of words.")
-    layout = _with_regions(layout, no_columns, None, marks, _listed(region_names))
-    stimuli = Stimuli(no_columns, layout, definition, marks is None, None, prefix, predictors, frequencies)
-    check_predictors(stimuli)
+    no_columns = formats.Frame(pd.DataFrame(index=range(len(texts))), name)
+    layout = Layout(list(texts), user_words, [[position] for position in range(len(texts))])
+    stimuli = Stimuli(no_columns, _with_regions(layout, no_columns, None, chosen), chosen, rule)
+    _check_predictors(stimuli)
     return stimuli
 
 
@@ -172,9 +139,10 @@ def _as_source(table: Any) -> Any:
 
 
 def _with_regions(
-    layout: Layout, sheet: formats.Sheet, target_columns: Sequence[str] | None, marks: str | None, names: Sequence[str]
+    layout: Layout, sheet: formats.Sheet, target_columns: Sequence[str] | None, options: TableLayout
 ) -> Layout:
     """Return the layout with the regions that a column names or that marks show."""
+    marks, names = options.marks, _listed(options.region_names)
     if names and marks is None:
         raise OptionError("`region_names` names the regions that are marked in the texts; specify `marks` too.")
     if not target_columns and marks is None:
@@ -195,3 +163,56 @@ def _listed(names: str | Sequence[str]) -> list[str]:
     if not isinstance(names, str):
         return list(names)
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+# --- options that do not go together ----------------------------------------------------------------------------------
+
+
+def _check_beside_contexts(options: TableLayout) -> None:
+    """Raise if an option is specified that means nothing beside ``context_column``."""
+    for name in options.changed():
+        if name not in WITH_CONTEXTS:
+            raise OptionError(
+                f"`{name}` does not go with `context_column`, after which targets are scored; leave it out."
+            )
+
+
+def _check_predictors(stimuli: StimulusTable) -> None:
+    """Raise unless the result has a row for each word, and there are frequencies, where predictors are wanted."""
+    from wordprob.analysis.frequencies import unigrams
+
+    if not stimuli.options.predictors:
+        if stimuli.options.frequencies is not None:
+            raise OptionError("`frequencies` is for `predictors`; specify both.")
+        return
+    if stimuli.options.sum_by is not None:
+        raise OptionError("`predictors` belong to words, and `sum_by` adds words up; leave one of them out.")
+    if stimuli.adds_up or not stimuli.rows_are_words:
+        what = "regions" if stimuli.adds_up else "texts"
+        advice = "add `per_word`" if stimuli.layout.text_column else "leave `marks` out"
+        raise OptionError(f"`predictors` belong to words, and the rows of the result are {what}; {advice}.")
+    unigrams(stimuli.options.frequencies or DEFAULT_FREQUENCIES)
+
+
+def _check_row_options(stimuli: StimulusTable) -> None:
+    """Raise if an option does not fit what the rows of the table or of the result are, or if ``words`` is unknown."""
+    layout = stimuli.layout
+    name = stimuli.sheet.name
+    if stimuli.options.offsets and not stimuli.rows_are_words:
+        raise OptionError("`offsets` are those of words, and this table has a text on each row; use `per_word`.")
+    if stimuli.options.offsets and layout.by_offsets:
+        raise OptionError(
+            f"{name} has its offsets in '{layout.start_column}' and '{layout.end_column}'; leave `offsets` out."
+        )
+    if layout.by_word and stimuli.words not in (None, "whitespace"):
+        raise OptionError(f"the rows of {name} are the words; `words` is for a text on each row.")
+    if layout.by_word and stimuli.options.per_word:
+        raise OptionError(f"{name} has a row for each word already; `per_word` is for a text on each row.")
+    if stimuli.options.sum_by is not None:
+        if not layout.by_word:
+            raise OptionError("`sum_by` is for a word on each row; name that column with `word_column`.")
+        stimuli.sheet.require(stimuli.options.sum_by)
+        if not stimuli.regions():
+            raise InputError(f"{name}: column '{stimuli.options.sum_by}' names no region on any row.")
+    if stimuli.words is not None:
+        define(stimuli.words)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
@@ -19,12 +20,12 @@ from wordprob.core.word_definition import WordDefinition
 from wordprob.core.words import define
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError
+from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
+from wordprob.scoring.passages import Rule
 from wordprob.scoring.scorer import Scorer
 
-MAX_OPEN = 100
-"""Beginnings of words that are looked into by default."""
-TOLERANCE = 2e-4
+MAX_ERROR = 2e-4
 """How far the account may be out for a model in single precision."""
 
 
@@ -49,7 +50,7 @@ class SumCheck:
         that end without another word, but not right after the context.
     opened
         How many beginnings were looked into.
-    tolerance
+    max_error
         How far the account may be out.
     """
 
@@ -61,7 +62,7 @@ class SumCheck:
     unopened: float
     other_spellings: float
     opened: int
-    tolerance: float = TOLERANCE
+    max_error: float = MAX_ERROR
 
     @property
     def total(self) -> float:
@@ -85,9 +86,9 @@ class SumCheck:
             return "a word of the context has no value"
         if self.missing:
             return f"{len(self.missing)} words have no value, for example '{self.missing[0].strip()}'"
-        if self.remainder < -self.tolerance:
+        if self.remainder < -self.max_error:
             return f"the sum is above one by {-self.remainder:.2g}"
-        if self.unexplained > self.tolerance:
+        if self.unexplained > self.max_error:
             return f"{self.unexplained:.2g} is missing from the sum, and nothing accounts for it"
         return ""
 
@@ -95,10 +96,10 @@ class SumCheck:
 def check_sum(
     scorer: Scorer,
     context: str,
-    words: str | WordDefinition = "whitespace",
+    words: Rule | None = None,
     *,
-    max_open: int = MAX_OPEN,
-    tolerance: float = TOLERANCE,
+    max_error: float = MAX_ERROR,
+    **options: Unpack[ScoringKeywords],
 ) -> SumCheck:
     """Add up the probabilities of the words that can follow a context.
 
@@ -110,10 +111,11 @@ def check_sum(
         The text so far; white space at its end is ignored. Empty for first words.
     words
         ``whitespace`` or ``punctuation``, or another definition that looks at one character after a word.
-    max_open
-        How many beginnings of words to look into; each is one step of the model.
-    tolerance
+    max_error
         How far the account may be out before it is a fault.
+    **options
+        Options of scoring by name. ``max_open`` says how many beginnings of words are expanded, each in one step of the
+        model.
 
     Examples
     --------
@@ -122,7 +124,10 @@ def check_sum(
     >>> round(check.probabilities[" mark"], 12), round(check.total, 12), check.fault
     (0.4, 1.0, '')
     """
-    definition = check_possible(scorer, define(words), max_open)
+    ScoringOptions.check_used(options, "words", "max_open")
+    scorer = scorer.with_options(words=words, **options)
+    max_open = scorer.options.max_open
+    definition = check_possible(scorer, define(scorer.options.words), max_open)
     context = context.rstrip()
     ((task,),) = SearchRunner(scorer, definition).run([context], lambda _: False, max_open)
     if task.fault:
@@ -139,7 +144,7 @@ def check_sum(
         unopened=search.unopened / event,
         other_spellings=search.other_spellings / event,
         opened=search.opened,
-        tolerance=tolerance,
+        max_error=max_error,
     )
 
 

@@ -14,7 +14,7 @@ from wordprob.analysis import outputs, texts
 from wordprob.analysis.perplexity import TOTALS, PerplexityResult, corpus_totals, text_totals
 from wordprob.errors import InputError, OptionError, counted
 from wordprob.options import DEFAULT_MODEL, ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
+from wordprob.scoring.loading import Model, open_scorer
 from wordprob.sources import Source, find
 from wordprob.studies.study_models import (
     StudyProgress,
@@ -23,7 +23,7 @@ from wordprob.studies.study_models import (
     options_record,
     score_texts,
 )
-from wordprob.studies.study_options import PerplexityOptions, check_scoring, combined
+from wordprob.studies.study_options import PerplexityOptions, check_scoring
 
 TEXTS_PER_BATCH = 64
 """Texts that are scored together; only their totals are kept, so that a corpus of any size fits into memory."""
@@ -74,7 +74,7 @@ def perplexity(
     >>> totals[["model", "n_words", "bits_per_word"]].round(4).values.tolist()
     [['exact:bow', 8, 1.2359], ['exact:eow', 8, 1.2359]]
     """
-    options = combined(PerplexityOptions, options, named_options)
+    options = (options or PerplexityOptions()).updated(named_options)
     scoring = scoring or ScoringOptions()
     check_scoring(scoring, *SCORING_OPTIONS)
     if isinstance(scoring.words, str) and scoring.words.startswith("list:"):

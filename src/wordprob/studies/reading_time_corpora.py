@@ -10,7 +10,6 @@ from wordprob.analysis.reading_time_preparation import Cleaning, average, cleani
 from wordprob.corpora import Corpus, ReadingTimes
 from wordprob.errors import OptionError
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, add_unigrams, dataset
-from wordprob.studies.study_options import changed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +61,7 @@ def _check_compatible(chosen: Sequence[Corpus], options: ReadingTimesOptions, to
     if unscored and not to_score:
         raise OptionError(f"{unscored[0]} comes without surprisals: specify a `model` that scores its texts.")
     averaged = [corpus.name for corpus in chosen if not corpus.participants]
-    ignored = {"outliers", "skipped"} & set(changed(options))
+    ignored = {"outliers", "skipped"} & set(options.changed())
     if ignored and averaged:
         raise OptionError(f"`{min(ignored)}` is about participants' times, but {averaged[0]} holds means.")
 

@@ -15,7 +15,7 @@ from wordprob.analysis.reading_times import ReadingTimesProtocol, analyse
 from wordprob.analysis.study_table import StudyTable
 from wordprob.errors import OptionError
 from wordprob.options import ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
+from wordprob.scoring.loading import Model, open_scorer
 from wordprob.studies.reading_time_corpora import prepare_corpora
 from wordprob.studies.reading_time_inputs import CorpusToScore, PreparedStudy, dataset, fold_files
 from wordprob.studies.reading_time_tables import prepare_tables
@@ -26,7 +26,7 @@ from wordprob.studies.study_models import (
     options_record,
     score_texts,
 )
-from wordprob.studies.study_options import ReadingTimesOptions, changed, check_scoring, combined, parse_sizes
+from wordprob.studies.study_options import ReadingTimesOptions, check_scoring, parse_sizes
 
 TABLE_OPTIONS = ("word_column", "time_column", "group_by", "position_column", "participant", "texts", "fold_column")
 """Options that say something about users' tables, and nothing about corpora."""
@@ -144,7 +144,7 @@ class StudyInputs:
         cls, tables: Any, corpora: Any, models: Any, options: Any, scoring: Any, named_options: dict[str, Any]
     ) -> StudyInputs:
         """Check the arguments of a study; they are those of :func:`reading_times`."""
-        options = combined(ReadingTimesOptions, options, named_options)
+        options = (options or ReadingTimesOptions()).updated(named_options)
         scoring = scoring or ScoringOptions()
         paths = [Path(path) for path in as_list(tables)]
         chosen_models: list[Model] = as_list(models)
@@ -177,7 +177,7 @@ def _check_inputs(
     tables: Sequence[Path], corpora: Sequence[str], models: Sequence[Model], options: ReadingTimesOptions
 ) -> None:
     """Raise if inputs and options contradict one another, or if an option would be ignored."""
-    given = changed(options)
+    given = options.changed()
     if bool(tables) == bool(corpora):
         raise OptionError("specify either `tables` or `corpora`, and not both; for example the corpus provo.")
     if options.fold_files and options.fold_column:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from wordprob.options import ModelOptions, Options, ScoringOptions
-from wordprob.scoring.model_choice import Model, check_models, check_models_can_score
+from wordprob.scoring.loading import Model, check_models, check_models_can_score
+from wordprob.scoring.passages import Words
 from wordprob.scoring.results import WordTable
 from wordprob.scoring.scorer import Scorer
-from wordprob.scoring.word_choice import Words
 
 StudyProgress = Callable[[str, int, int], None]
 """Called with what is being scored or fetched, how much of it is done, and how much there is (0 if unknown)."""
@@ -52,7 +52,7 @@ def score_texts(
         if progress is not None:
             progress(description, done, total)
 
-    return scorer.score(texts, words, unit="nats", progress=report, **scoring.to_dict("words", "unit"))
+    return scorer.with_options(scoring, unit="nats").score(texts, words, progress=report)
 
 
 def options_record(

@@ -6,14 +6,12 @@ This module imports neither pandas nor a model, so that the command line can lis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from wordprob.errors import OptionError
 from wordprob.options import Options, ScoringOptions, option
-
-AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 
 @dataclass(frozen=True)
@@ -90,29 +88,9 @@ class PerplexityOptions(Options):
     seed: int = option(42, "Seed of the bootstrap.")
 
 
-def combined(defaults: type[AnyOptions], options: AnyOptions | None, by_name: Mapping[str, Any]) -> AnyOptions:
-    """Return the options given as one object, with those given by name in their places."""
-    if options is None:
-        return defaults.from_dict(by_name)
-    defaults.from_dict(by_name)  # refuses names that do not exist
-    return replace(options, **by_name)
-
-
-def changed(options: Options) -> dict[str, Any]:
-    """Return the options that differ from their defaults.
-
-    Examples
-    --------
-    >>> changed(WordLengthsOptions(min_count=2, seed=42))
-    {'min_count': 2}
-    """
-    values = {declared.name: (getattr(options, declared.name), declared.default) for declared in fields(options)}
-    return {name: value for name, (value, default) in values.items() if value != default}
-
-
 def check_scoring(scoring: ScoringOptions, *used: str) -> None:
     """Raise if an option of scoring was given that the study would ignore; ``used`` names those that it uses."""
-    for name in changed(scoring):
+    for name in scoring.changed():
         if name not in used:
             raise OptionError(
                 f"`{name}` does not apply to this study, which writes its own output. It takes: {', '.join(used)}."

@@ -17,8 +17,8 @@ from wordprob.analysis.word_lengths import WordLengthSettings, aggregate, analys
 from wordprob.analysis.word_types import TypeSums, WordFilter, count_words
 from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
-from wordprob.scoring.model_choice import Model, open_scorer
-from wordprob.scoring.word_choice import Words
+from wordprob.scoring.loading import Model, open_scorer
+from wordprob.scoring.passages import Words
 from wordprob.sources.plain_text import read_word_lists
 from wordprob.studies.study_models import (
     StudyProgress,
@@ -27,7 +27,7 @@ from wordprob.studies.study_models import (
     options_record,
     score_texts,
 )
-from wordprob.studies.study_options import WordLengthsOptions, check_scoring, combined, parse_sizes
+from wordprob.studies.study_options import WordLengthsOptions, check_scoring, parse_sizes
 
 TEXTS_PER_BATCH = 64
 """Texts that are scored and added up together, so that a corpus of any size fits into memory."""
@@ -93,7 +93,7 @@ def word_lengths(
     >>> sorted(path.name for path in result.write(folder / "results").iterdir())[:2]
     ['correlations.tsv', 'figure.pdf']
     """
-    options = combined(WordLengthsOptions, options, named_options)
+    options = (options or WordLengthsOptions()).updated(named_options)
     scoring = scoring or ScoringOptions()
     check_scoring(scoring, *SCORING_OPTIONS)
     names = [str(source) for source in as_list(sources)]

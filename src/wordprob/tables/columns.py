@@ -93,7 +93,7 @@ def expected_columns(
     """Return the columns that will be added, as far as they are known before scoring."""
     estimates = [estimate_name(name) for name in estimators]
     if stimuli.rows_are_words:
-        if stimuli.predictors:
+        if stimuli.options.predictors:
             extras = [*extras, *predictor_names(["surprisal", "surprisal_naive", *estimates])]
         n_words = ["n_words"] if stimuli.adds_up else []
         region = ["region"] if stimuli.layout.spans is not None else []
@@ -116,11 +116,11 @@ def without_own_numbers(stimuli: StimulusTable, names: Sequence[str]) -> list[st
     """Leave out what the table has already: its words, and numbers of texts and words."""
     present: set[str] = set()
     if stimuli.layout.by_word:
-        if not stimuli.offsets:
+        if not stimuli.options.offsets:
             present |= {"start", "end"}
-        if stimuli.sum_by is None and (not stimuli.layout.by_offsets or "word" in stimuli.sheet.columns):
+        if stimuli.options.sum_by is None and (not stimuli.layout.by_offsets or "word" in stimuli.sheet.columns):
             present.add("word")
-    if not stimuli.prefix:
+    if not stimuli.options.prefix:
         if stimuli.numbers_texts():
             present.add("text_id")
         if not stimuli.adds_up and stimuli.numbers_words():
@@ -144,12 +144,12 @@ def check_new_columns(stimuli: StimulusTable, names: Sequence[str], labels: Sequ
     """
     check_shape(shape, labels)
     own_columns = stimuli.own_columns()
-    clashes = [name for name in final_names(names, labels, shape, stimuli.prefix) if name in own_columns]
+    clashes = [name for name in final_names(names, labels, shape, stimuli.options.prefix) if name in own_columns]
     if clashes:
-        example = stimuli.prefix + "wp_"
+        example = stimuli.options.prefix + "wp_"
         raise InputError(
             f"{stimuli.sheet.name} has columns called {', '.join(clashes)} already. Name the new ones differently: "
-            f"`prefix` {example} makes {example}{clashes[0].removeprefix(stimuli.prefix)}."
+            f"`prefix` {example} makes {example}{clashes[0].removeprefix(stimuli.options.prefix)}."
         )
 
 

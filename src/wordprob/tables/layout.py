@@ -11,6 +11,7 @@ from typing import Any
 import regex
 
 from wordprob.errors import AlignmentError, InputError, OptionError
+from wordprob.options import TableLayout
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
 from wordprob.tables.grouping import GROUP_COLUMN_NAMES, Grouping, columns_called, consecutive, is_blank, rows_of_texts
@@ -113,26 +114,11 @@ class Layout:
         }
 
 
-def lay_out(
-    sheet: Sheet,
-    text_column: str | None = None,
-    word_column: str | None = None,
-    group_by: str | Sequence[str] | None = None,
-    space_after: str | None = None,
-    sum_by: str | None = None,
-    start_column: str | None = None,
-    end_column: str | None = None,
-) -> Layout:
-    """Find the texts of a table; columns that are not specified are told by their names.
-
-    Parameters
-    ----------
-    sheet
-        The table.
-    text_column, word_column, group_by, space_after, sum_by, start_column, end_column
-        As for :func:`wordprob.score_table`.
-    """
-    groups = parse_columns(sheet, group_by)
+def lay_out(sheet: Sheet, options: TableLayout) -> Layout:
+    """Find the texts of a table; columns that are not specified are told by their names."""
+    text_column, word_column, space_after = options.text_column, options.word_column, options.space_after
+    start_column, end_column, sum_by = options.start_column, options.end_column, options.sum_by
+    groups = parse_columns(sheet, options.group_by)
     if start_column is not None or end_column is not None:
         if word_column is not None or space_after is not None or sum_by is not None:
             raise OptionError(

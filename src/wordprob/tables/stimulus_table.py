@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from wordprob.core.arrays import Ints
 from wordprob.errors import InputError, counted
+from wordprob.options import TableLayout
 from wordprob.tables import regions
 from wordprob.tables.formats import Sheet
 from wordprob.tables.formats.base import is_missing
@@ -35,50 +36,30 @@ class StimulusTable:
         The table as it came.
     layout
         Its texts.
+    options
+        How it holds them, and what is wanted.
     words
-        What a word is, for a text on each row.
-    per_word
-        For a text on each row: return a row for each word.
-    sum_by
-        For a word on each row: the column that names regions, whose words are added up.
-    prefix
-        What the names of all new columns begin with.
-    predictors
-        Add the length and frequency of every word, and the values of the words before it.
-    frequencies
-        Where frequencies come from, as for :func:`wordprob.analysis.frequencies.unigrams`; English words by default.
-    offsets
-        For a word on each row: say where the word starts and ends in its text.
-    separator
-        For a target after a context: what stands between them.
-    source_column
-        For encoder–decoder models: the column that holds the source of each text.
+        What a word is, for a text on each row; by default what the scorer has.
     """
 
     sheet: Sheet
     layout: Layout
-    words: str = "whitespace"
-    per_word: bool = False
-    sum_by: str | None = None
-    prefix: str = ""
-    predictors: bool = False
-    frequencies: str | None = None
-    offsets: bool = False
-    separator: str = " "
-    source_column: str | None = None
+    options: TableLayout = field(default_factory=TableLayout)
+    words: str | None = None
 
     def sources(self) -> list[str] | None:
         """Return the source of each text; ``None`` if there are none."""
-        if self.source_column is None:
+        column = self.options.source_column
+        if column is None:
             return None
-        cells = self.sheet.cells(self.source_column)
+        cells = self.sheet.cells(column)
         found: list[str] = []
         for rows in self.layout.rows:
             values = {"" if is_missing(cells[row]) else str(cells[row]) for row in rows}
             if len(values) > 1 or "" in values:
                 problem = "has no source" if values == {""} else "has several sources"
                 raise InputError(
-                    f"{self.sheet.place(rows[0])}: the text that begins here {problem} in '{self.source_column}'; each "
+                    f"{self.sheet.place(rows[0])}: the text that begins here {problem} in '{column}'; each "
                     "text needs one, the same on all of its rows."
                 )
             found += values
@@ -87,20 +68,20 @@ class StimulusTable:
     @property
     def rows_are_words(self) -> bool:
         """True if each row of the result is a word or a region, rather than a text."""
-        return self.adds_up or self.layout.by_word or self.per_word
+        return self.adds_up or self.layout.by_word or self.options.per_word
 
     @property
     def adds_up(self) -> bool:
         """True if each row of the result is a region, whose words are added up."""
-        return self.sum_by is not None or (self.layout.spans is not None and not self.per_word)
+        return self.options.sum_by is not None or (self.layout.spans is not None and not self.options.per_word)
 
     def regions(self) -> list[list[int]]:
         """Return the rows of each region."""
-        return regions.find_regions(self.sheet, self.layout, str(self.sum_by))
+        return regions.find_regions(self.sheet, self.layout, str(self.options.sum_by))
 
     def own_columns(self) -> Sequence[str]:
         """Return the table's own columns that are in the result."""
-        if self.sum_by is None:
+        if self.options.sum_by is None:
             return self.sheet.columns
         return regions.kept_columns(self.sheet, self.layout, self.regions())
 
@@ -112,7 +93,7 @@ class StimulusTable:
         texts
             The summary by text, which has the number of words of each.
         """
-        if self.sum_by is not None:
+        if self.options.sum_by is not None:
             first_rows = np.array([rows[0] for rows in self.regions()], dtype=np.int64)
             return self.sheet.select(first_rows, self.own_columns()), np.arange(len(first_rows))
         if self.layout.by_word:
@@ -120,7 +101,7 @@ class StimulusTable:
         rows_of_texts = np.array([rows[0] for rows in self.layout.rows], dtype=np.int64)
         if self.adds_up:
             return self.sheet, np.repeat(rows_of_texts, [max(len(spans), 1) for spans in self.layout.spans or ()])
-        if self.per_word:
+        if self.options.per_word:
             n_words = texts["n_words"].to_numpy(dtype=np.int64)
             # A target that has no word keeps its row.
             n_rows = n_words if self.layout.contexts is None else np.maximum(n_words, 1)
@@ -201,7 +182,7 @@ class StimulusTable:
         layout = self.layout
         if not layout.by_word or layout.text_column or "group_by" in layout.guessed:
             return []
-        grouping = Grouping(self.sheet, str(layout.word_column), (layout.space_after, self.sum_by))
+        grouping = Grouping(self.sheet, str(layout.word_column), (layout.space_after, self.options.sum_by))
         found = grouping.repetition(layout.group_by)
         if found is None:
             return []
@@ -211,7 +192,7 @@ class StimulusTable:
 
     def _guessed_frequencies(self) -> list[str]:
         """Return a line about where frequencies come from if nothing was specified."""
-        if not self.predictors or self.frequencies is not None:
+        if not self.options.predictors or self.options.frequencies is not None:
             return []
         return [
             f"frequencies are those of English words ({DEFAULT_FREQUENCIES}); specify `frequencies` for another "
