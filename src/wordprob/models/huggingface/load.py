@@ -19,6 +19,7 @@ from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, tar
 from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach, read_config
 from wordprob.models.huggingface.load_arguments import (
     base_of_adapter,
+    check_kernels,
     check_quantized,
     loading_arguments,
     put_adapter_on,
@@ -33,7 +34,7 @@ from wordprob.models.huggingface.tokenizer import (
     message_of,
     read_tokenizer,
 )
-from wordprob.models.huggingface.weights import check_weights, read_weights
+from wordprob.models.huggingface.weights import check_index, check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10
@@ -197,6 +198,8 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             config = AutoConfig.from_pretrained(source, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
+        check_kernels(config, arguments, options)
+        check_index(Path(source).expanduser() / str(arguments.get("subfolder", "")))
         kind = kind_of(config)
         try:
             network, report = read_weights(source, kind, **arguments, **where)
