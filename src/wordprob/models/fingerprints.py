@@ -26,6 +26,8 @@ MODEL_FILES = (
     *("*.model", "*.tiktoken", "*.spm", "*.vocab", "*.bpe"),
     # code that comes with a model
     "*.py",
+    # what surrounds a message
+    "*.jinja",
 )
 """Files of a directory that decide what a model computes. Others may come and go: notes, logs, what a system leaves."""
 
