@@ -75,6 +75,12 @@ def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
     return {"revision": VERSION, "fingerprint": SHA256}
 
 
+def damage(_source: str, _options: ModelOptions) -> list[str]:
+    """Return which of the converted files are not as they were made; nothing if there are none yet."""
+    directory = _directory()
+    return damaged_files(directory) if directory.is_dir() else []
+
+
 def capabilities(_source: str, _options: ModelOptions) -> Capabilities:
     """Return what a causal model can do; nothing is downloaded."""
     return Capabilities()
@@ -85,7 +91,7 @@ def converted_directory(*, with_weights: bool = True) -> Path:
 
     ``with_weights=False`` is for reading the tokenizer only: the weights, which take a second to verify, are not.
     """
-    directory = cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
+    directory = _directory()
     try:
         _make_or_repair(directory, with_weights)
     except OSError as error:
@@ -94,6 +100,10 @@ def converted_directory(*, with_weights: bool = True) -> Path:
             "can be written with the environment variable WORDPROB_CACHE, or name another model."
         ) from error
     return directory
+
+
+def _directory() -> Path:
+    return cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
 
 
 def _make_or_repair(directory: Path, with_weights: bool) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 from wordprob._version import __version__
 from wordprob.cache import sha256
 from wordprob.errors import InputError, OptionError, WordprobError, listing
-from wordprob.models.fingerprints import changed_files
-from wordprob.models.registry import commit, describe, is_on_server
+from wordprob.models.fingerprints import changed_files, reading_again
+from wordprob.models.registry import commit, damage, describe, is_on_server
 from wordprob.runs.repeated_ids import IdHashes, RepeatedIds, find_repeated_ids
 from wordprob.runs.run_directory import MANIFEST_FORMAT
 from wordprob.runs.settings import RunSettings
@@ -264,16 +264,28 @@ def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Ite
         if before[name] != now[name]:
             yield f"{name}: {before[name]} before, {now[name]} now"
     if before["model"] == now["model"]:
-        yield from _changed_model(manifest["model"], describe(settings.model))
+        with reading_again():
+            yield from _changed_model(manifest["model"], describe(settings.model))
+            yield from _damage(manifest, settings)
 
 
 def model_changes(manifest: Mapping[str, Any]) -> list[str]:
     """Return how the files of a run's model differ from those it began with; nothing if the model is not here."""
     try:
-        now = describe(RunSettings.from_dict(manifest["settings"]).model)
+        settings = RunSettings.from_dict(manifest["settings"])
+        with reading_again():
+            now = describe(settings.model)
+            damaged = list(_damage(manifest, settings))
     except (WordprobError, OSError):
         return []
-    return list(_changed_model(manifest["model"], now)) if now.get("files") else []
+    return damaged + (list(_changed_model(manifest["model"], now)) if now.get("files") else [])
+
+
+def _damage(manifest: Mapping[str, Any], settings: RunSettings) -> Iterator[str]:
+    """Yield which files of the model in a cache are not what they are known to be."""
+    commit = manifest["model"].get("commit")
+    model = settings.with_revision(commit).model if commit else settings.model
+    yield from (f"the model's file {finding}" for finding in damage(model))
 
 
 def _changed_model(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

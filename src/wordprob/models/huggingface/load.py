@@ -11,12 +11,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from wordprob.errors import ModelError
+from wordprob.errors import ModelError, listing
 from wordprob.models.capabilities import Capabilities
 from wordprob.models.devices import pick_device, pick_dtype
-from wordprob.models.fingerprints import describe_path
+from wordprob.models.fingerprints import describe_path, weights_digest
 from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, target_start_ids
-from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach, read_config
+from wordprob.models.huggingface.hub import (
+    cache_alone_if_out_of_reach,
+    cached_files,
+    damaged_files,
+    digests_of,
+    read_config,
+)
 from wordprob.models.huggingface.load_arguments import (
     base_of_adapter,
     check_kernels,
@@ -112,6 +118,14 @@ def load(source: str, options: ModelOptions) -> Any:
     metadata = model_metadata(
         network, origin if directory.is_dir() else options.model, origin, revision, options.compile
     )
+    files = cached_files(source, revision or None)
+    damaged = damaged_files(files)
+    if damaged:
+        raise ModelError(
+            f"files of {source} in the hub's cache are damaged: {listing(damaged)}. Delete these and load it again."
+        )
+    if files:
+        metadata["weights_sha256"] = weights_digest(digests_of(files))
     if options.adapter is not None:
         network = put_adapter_on(network, options.adapter)
         metadata |= describe_adapter(options.adapter)
@@ -163,6 +177,11 @@ def commit(source: str, options: ModelOptions) -> str:
     except Exception:  # the hub is out of reach, or does not know the model: the cache may
         cached = try_to_load_from_cache(source, "config.json", revision=options.revision)
         return Path(cached).parent.name if isinstance(cached, str) else ""
+
+
+def damage(source: str, options: ModelOptions) -> list[str]:
+    """Return which files of a model in the hub's cache are not what the hub says; nothing is fetched."""
+    return damaged_files(cached_files(source, options.revision))
 
 
 def capabilities(source: str, options: ModelOptions) -> Capabilities | None:
