@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 import tiny_directory
+import tiny_gguf
 import wordprob
 from wordprob.errors import ModelError, OptionError
 from wordprob.models.huggingface import chat
@@ -173,3 +174,19 @@ def test_a_template_is_rendered_as_transformers_renders_it(directory, template):
     chats = [[{"role": "user", "content": text}] for text in chat.PROBES]
     expected = [tokenizer.apply_chat_template(messages, tokenize=False) for messages in chats]
     assert chat.render(template, chats, tokenizer.special_tokens_map) == expected
+
+
+# --- GGUF files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("last", "text"), [("the", "the"), ("z", "a z"), ("q", "mark.q")])
+def test_a_file_that_names_a_token_twice(tmp_path, monkeypatch, last, text):
+    """It has one token less than it counts, so that the last one has no place; it may be none that loading needs."""
+    merges = [*tiny_gguf.MERGES[:-1], f"Ġ {last}"] if len(last) == 1 else tiny_gguf.MERGES
+    tokens = [token for token in tiny_gguf.TOKENS[:-1] if token != f"Ġ{last}"] + [f"Ġ{last}"]
+    tokens[tokens.index("À")] = "Á"
+    monkeypatch.setattr(tiny_gguf, "TOKENS", tokens)
+    monkeypatch.setattr(tiny_gguf, "MERGES", merges)
+    path = tiny_gguf.write(tmp_path / "model.gguf", tiny_gguf.tensors())
+    with pytest.raises(ModelError, match="its list of tokens is incomplete. Is the file damaged?"):
+        wordprob.load(f"gguf:{path}").score(f"{text} z q")

@@ -17,13 +17,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import wordprob
 from wordprob import score_table
+from wordprob.cli import cli
 from wordprob.errors import EncodingError, InputError, InputWarning, OptionError, OutputError, WordprobError
 from wordprob.tables import formats
+from wordprob.tables.formats.compression import OPENERS
 
 SCORER = wordprob.load("exact:bow")
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16"]
@@ -549,3 +552,44 @@ def test_the_flag_for_formulas(tmp_path):
     command = [sys.executable, "-m", "wordprob", "score", "x.csv", "--model", "exact:bow", "--escape-formulas"]
     subprocess.run([*command, "-o", "out.csv"], cwd=tmp_path, check=True)
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("She saw,'=1+1,")
+
+
+# --- compressed files that expand to any size ------------------------------------------------------------------------
+
+
+def bomb(path, n_bytes):
+    """Write a compressed file that expands to this many bytes."""
+    with OPENERS[path.suffix](path, "wb") as file:
+        for _ in range(n_bytes // 10**6):
+            file.write(b"a" * 10**6)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.txt.bz2", "x.jsonl.xz"])
+def test_a_small_file_that_expands_is_not_read_to_its_end(tmp_path, name):
+    """The limit holds while the file is read: memory stays near it."""
+    path = bomb(tmp_path / name, 64 * 10**6)
+    code = (
+        "import resource, sys; from wordprob.tables.formats.compression import size_limit;"
+        "from wordprob.tables.formats.encoding import read_bytes;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    with size_limit('4MB'): read_bytes(sys.argv[1])\n"
+        "except ValueError as error: print(error)\n"
+        "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32_000"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "but more than 4,000,000 when it is decompressed" in done.stdout
+
+
+def test_the_limit_is_an_option_of_the_command(tmp_path):
+    path = tmp_path / "texts.txt.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("She saw the mark\n" * 100)
+    arguments = ["score", str(path), "--model", "exact:bow", "-o", str(tmp_path / "out.tsv")]
+    refused = CliRunner().invoke(cli, ["--max-size", "1KB", *arguments])
+    assert isinstance(refused.exception, InputError)
+    assert "more than 1,000 when it is decompressed" in str(refused.exception)
+    refused = CliRunner().invoke(cli, ["--max-size", "much", *arguments])
+    assert isinstance(refused.exception, OptionError)
+    assert CliRunner().invoke(cli, ["--max-size", "1MB", *arguments]).exit_code == 0

@@ -74,7 +74,13 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="wordprob %(version)s")
-def cli() -> None:
+@click.option(
+    "--max-size",
+    default="1GB",
+    show_default=True,
+    help="How large a compressed table or text may be when it is decompressed.",
+)
+def cli(max_size: str) -> None:
     """Compute the probability of a word from a language model that works with subwords.
 
     \b
@@ -85,7 +91,10 @@ def cli() -> None:
       wordprob tokenizer DIRECTORY
       wordprob models
     """
+    from wordprob.tables.formats.compression import size_limit
+
     click.get_current_context().with_resource(printed_warnings())
+    click.get_current_context().with_resource(size_limit(max_size))
 
 
 def main() -> None:
@@ -132,7 +141,7 @@ def _format_warning(message: Warning | str, category: type[Warning], *_: object,
 
 
 def _running_command() -> click.Command | None:
-    """Return the command that was typed. The group takes no values, so its name is the first argument that is one."""
+    """Return the command that was typed: its name is the first argument that is one."""
     for argument in sys.argv[1:]:
         if argument in COMMANDS:
             return cli.get_command(click.Context(cli), argument)
