@@ -579,7 +579,7 @@ def test_a_small_file_that_expands_is_not_read_to_its_end(tmp_path, name):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "but more than 4,000,000 when it is decompressed" in done.stdout
+    assert "but more than 4,000,000 when decompressed" in done.stdout
 
 
 def test_the_limit_is_an_option_of_the_command(tmp_path):
@@ -589,7 +589,7 @@ def test_the_limit_is_an_option_of_the_command(tmp_path):
     arguments = ["score", str(path), "--model", "exact:bow", "-o", str(tmp_path / "out.tsv")]
     refused = CliRunner().invoke(cli, ["--max-size", "1KB", *arguments])
     assert isinstance(refused.exception, InputError)
-    assert "more than 1,000 when it is decompressed" in str(refused.exception)
+    assert "more than 1,000 when decompressed" in str(refused.exception)
     refused = CliRunner().invoke(cli, ["--max-size", "much", *arguments])
     assert isinstance(refused.exception, OptionError)
     assert CliRunner().invoke(cli, ["--max-size", "1MB", *arguments]).exit_code == 0

@@ -87,7 +87,7 @@ def read_whole(path: str | Path) -> bytes:
             if left < 0:
                 size = Path(path).stat().st_size
                 raise InputError(
-                    f"{path} has {size:,} bytes, but more than {max_size_bytes.get():,} when it is decompressed; it was "
+                    f"{path} has {size:,} bytes, but more than {max_size_bytes.get():,} when decompressed; it was "
                     "not read further. If that is what you expect, allow more: wordprob --max-size 10GB …, or "
                     "decompress it first."
                 )
