@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 
@@ -418,14 +419,15 @@ def test_an_answer_that_never_ends(monkeypatch):
     assert sum(sent) < 1 << 25
 
 
-def test_an_answer_that_comes_too_slowly(monkeypatch):
+@pytest.mark.parametrize("what", ["headers", "body"])
+def test_an_answer_that_comes_too_slowly(monkeypatch, what):
+    """One byte after another: each comes in time, and all of them never."""
     import time
 
     pause = threading.Event()
 
     def slow(handler):
-        handler.send_response(200)
-        handler.end_headers()
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: " + (b"\r\n\r\n" if what == "body" else b""))
         for _ in range(100):
             handler.wfile.write(b" ")
             pause.wait(0.05)
@@ -439,6 +441,25 @@ def test_an_answer_that_comes_too_slowly(monkeypatch):
         with pytest.raises(ServerError, match=r"did not answer within 0.3 seconds .2 attempts"):
             scorer.score("the mark")
         assert time.monotonic() - start < 3.0
+        pause.set()
+
+
+def test_an_answer_that_is_compressed_is_not_expanded():
+    """It was not asked for, and could expand to any size."""
+
+    def compressed(handler):
+        data = gzip.compress(b" " * (1 << 28))
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    with serving() as server:
+        scorer = load(server)
+        server.failures = [compressed] * 10
+        with pytest.raises(NonsenseError, match="something that is not JSON"):
+            scorer.score("the mark")
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -462,6 +483,14 @@ def test_keys_come_from_the_environment_and_never_show(monkeypatch, tmp_path):
     shown = [str(error.value), json.dumps(table.metadata), repr(scorer), scorer._repr_html_()]
     shown += [path.read_text() for path in tmp_path.iterdir()]
     assert not any(KEY in text for text in shown)
+
+
+@pytest.mark.parametrize("key", ["sk-\n-injected: yes", "sk-ключ"])
+def test_a_key_that_cannot_be_sent(monkeypatch, key):
+    monkeypatch.setenv("WORDPROB_API_KEY", key)
+    with pytest.raises(OptionError, match="WORDPROB_API_KEY has characters in it that no key has") as error:
+        Client("http://127.0.0.1:1").get("/v1/models")
+    assert key not in str(error.value)
 
 
 def test_the_key_of_openai_is_not_sent_without_encryption(monkeypatch):
