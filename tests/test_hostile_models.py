@@ -190,3 +190,13 @@ def test_a_file_that_names_a_token_twice(tmp_path, monkeypatch, last, text):
     path = tiny_gguf.write(tmp_path / "model.gguf", tiny_gguf.tensors())
     with pytest.raises(ModelError, match="its list of tokens is incomplete. Is the file damaged?"):
         wordprob.load(f"gguf:{path}").score(f"{text} z q")
+
+
+def test_layers_that_nobody_has(directory, tmp_path):
+    """transformers would build all of them first."""
+    tiny_directory.change_config(directory, num_hidden_layers=2**31)
+    with pytest.raises(ModelError, match="declares 2,147,483,648 layers; no model has more than 2,000"):
+        wordprob.load(directory)
+    path = tiny_gguf.write(tmp_path / "model.gguf", tiny_gguf.tensors(), layers=2**31)
+    with pytest.raises(ModelError, match="declares 2,147,483,648 layers"):
+        wordprob.load(f"gguf:{path}")

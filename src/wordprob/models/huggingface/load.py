@@ -40,7 +40,7 @@ from wordprob.models.huggingface.tokenizer import (
     message_of,
     read_tokenizer,
 )
-from wordprob.models.huggingface.weights import check_index, check_weights, read_weights
+from wordprob.models.huggingface.weights import check_index, check_layers, check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10
@@ -218,6 +218,7 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
         check_kernels(config, arguments, options)
+        check_layers(getattr(config, "num_hidden_layers", None), source)
         check_index(Path(source).expanduser() / str(arguments.get("subfolder", "")))
         kind = kind_of(config)
         try:

@@ -21,6 +21,9 @@ COMPUTED_BUFFER = regex.compile(
 )
 """Buffers that a network computes by itself and that older checkpoints have, or lack: frequencies, places, masks."""
 
+MAX_LAYERS = 2000
+"""More than any model has; transformers would build millions of layers before it notices that there are no weights."""
+
 SOURCE_ADVICE = "Do config.json and the weights belong to the same model, and is the download complete?"
 
 
@@ -43,6 +46,12 @@ def read_weights(source: Any, kind: str = "CausalLM", **options: Any) -> tuple[A
     if kind == "MaskedLM":
         report["unexpected_keys"] = [key for key in report["unexpected_keys"] if not OTHER_HEADS.search(key)]
     return network, report
+
+
+def check_layers(count: object, name: str) -> None:
+    """Raise if a model declares more layers than any model has."""
+    if isinstance(count, int) and count > MAX_LAYERS:
+        raise ModelError(f"{name} declares {count:,} layers; no model has more than {MAX_LAYERS:,}. Is it damaged?")
 
 
 def check_index(directory: Path) -> None:
