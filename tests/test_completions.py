@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import audit
 import wordprob
-from completions_server import DIALECTS, KEY, serving
-from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError
+from completions_server import DIALECTS, KEY, as_llama_cpp, serving
+from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError, WordprobError
 from wordprob.models.completions import client as client_module
 from wordprob.models.completions.client import Client, NonsenseError, RefusedError, ServerError
 from wordprob.models.leaky import LeakyLM
@@ -460,6 +462,47 @@ def test_an_answer_that_is_compressed_is_not_expanded():
         server.failures = [compressed] * 10
         with pytest.raises(NonsenseError, match="something that is not JSON"):
             scorer.score("the mark")
+
+
+ODD_VALUES = [None, True, -1, 0, 2**70, -(10**400), 1e308, "", "x", "\ud800", [], {}, [[]], {"": None}, "[" * 50_000]
+
+
+def with_odd_value(value, chance):
+    """Return what JSON holds with one of its values replaced by an odd one."""
+    if isinstance(value, dict | list) and value and chance.random() < 0.8:
+        place = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        copy = dict(value) if isinstance(value, dict) else list(value)
+        copy[place] = with_odd_value(value[place], chance)
+        return copy
+    return chance.choice(ODD_VALUES)
+
+
+def hostile_answer(answer, chance):
+    """Return an answer with an odd value in it, or damaged bytes."""
+    if chance.random() < 0.5:
+        return json.dumps(with_odd_value(answer, chance)).encode()
+    return audit.mutated(json.dumps(answer).encode(), chance)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("dialect", [name for name, answer in DIALECTS.items() if answer is not as_llama_cpp])
+def test_hostile_servers(dialect, truth):
+    """Whatever a server answers: the numbers are as good as its own, or one line says what is wrong."""
+    found = Counter()
+    expected = truth.score("the mark").to_pandas()["surprisal"]
+    for chance in audit.cases(f"server {dialect}", 25):
+        with serving(dialect) as server:
+            scorer = load(server, top_logprobs=EVERYTHING)
+            answer = server.answer
+            server.answer = lambda toy, body, answer=answer, chance=chance: hostile_answer(answer(toy, body), chance)
+            try:
+                values = scorer.score("the mark").to_pandas()["surprisal"]
+            except WordprobError as error:
+                assert "\n" not in str(error)  # noqa: PT017
+                found["refused"] += 1
+            else:
+                found["the same numbers" if np.allclose(values, expected) else "the numbers of the server"] += 1
+    audit.record(f"answers of a server ({dialect}), damaged", found)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

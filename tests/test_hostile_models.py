@@ -19,6 +19,8 @@ from wordprob.models.huggingface.load_arguments import check_kernels
 from wordprob.models.registry import open_tokenizer
 from wordprob.options import ModelOptions
 
+pytestmark = pytest.mark.audit
+
 KERNEL = "owner/kernels"
 
 

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+import audit
 import wordprob
 from wordprob import score_table
 from wordprob.cli import cli
@@ -151,12 +152,14 @@ def test_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
     check_delimited(rows, delimiter, newline, quoting, encoding)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*DELIMITED)
 def test_many_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
     assume(unambiguous(rows, delimiter, newline, quoting))
     check_delimited(rows, delimiter, newline, quoting, encoding)
+    audit.record("odd delimited tables", {"the same rows again": 1})
 
 
 JSON_VALUES = st.recursive(
@@ -194,11 +197,13 @@ def test_odd_json_lines(rows, ascii_only, newline, encoding):
     check_jsonlines(rows, ascii_only, newline, encoding)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*JSON_LINES)
 def test_many_odd_json_lines(rows, ascii_only, newline, encoding):
     check_jsonlines(rows, ascii_only, newline, encoding)
+    audit.record("odd JSON lines", {"the same rows again": 1})
 
 
 def check_any_bytes(data: bytes, format: str) -> None:
@@ -239,11 +244,13 @@ def test_damaged_tables(format, damage, cut):
     check_any_bytes(damaged(format, damage, cut), format)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FORMATS, DAMAGE, st.floats(0, 1))
 def test_many_damaged_tables(format, damage, cut):
     check_any_bytes(damaged(format, damage, cut), format)
+    audit.record("damaged tables", {"read, or one line": 1})
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from runs_helpers import assert_same_run, call_command, finished_files, toy_corpus
 
+import audit
 from wordprob import runs
 from wordprob.errors import InputError, OutputError, WordprobError
 from wordprob.runs import runner
@@ -264,10 +265,11 @@ def test_flipped_bits_are_noticed_or_harmless(folder, reference, tmp_path):
     assert outcomes["not seen by verify"] < FEW_FLIPS / 10
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 def test_many_flipped_bits_are_noticed_or_harmless(folder, reference, tmp_path):
     outcomes = flip_bits(folder, reference, tmp_path, MANY_FLIPS)
-    print(dict(outcomes))
+    audit.record("bits flipped in a run's folder", outcomes)
     assert outcomes["noticed when read"] > MANY_FLIPS / 2
 
 
