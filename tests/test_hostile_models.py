@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -18,6 +20,7 @@ from wordprob.models.huggingface import chat
 from wordprob.models.huggingface.load_arguments import check_kernels
 from wordprob.models.registry import open_tokenizer
 from wordprob.options import ModelOptions
+from wordprob.runs.atomic_io import read_json, write_json
 
 pytestmark = pytest.mark.audit
 
@@ -176,6 +179,38 @@ def test_a_template_is_rendered_as_transformers_renders_it(directory, template):
     chats = [[{"role": "user", "content": text}] for text in chat.PROBES]
     expected = [tokenizer.apply_chat_template(messages, tokenize=False) for messages in chats]
     assert chat.render(template, chats, tokenizer.special_tokens_map) == expected
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def test_names_in_files_do_not_reach_the_screen_as_they_are(directory, tmp_path):
+    """A carriage return or an escape sequence in a name could rewrite what stands on the screen."""
+    name = "evil\r\x1b[2Jall is well"
+    tiny_directory.change_weights(directory, lambda tensors: {**tensors, name: tensors["model.norm.weight"].clone()})
+    (tmp_path / "corpus.txt").write_text("the mark\n")
+    output = tmp_path / "out"
+    shown = []
+    for arguments in (
+        ["score", str(tmp_path / "corpus.txt"), "--model", str(directory)],
+        ["run", str(tmp_path / "corpus.txt"), "-o", str(output), "--model", str(directory)],
+    ):
+        shown.append(wordprob_command(*arguments))
+    (output / "words" / f"{name}.parquet").write_bytes(b"")
+    manifest = read_json(output / "manifest.json")
+    write_json(output / "manifest.json", {**manifest, "settings": {**manifest["settings"], "model": name}})
+    shown += [wordprob_command("verify", str(output)), wordprob_command("status", str(output))]
+    for text in shown:
+        assert "\r" not in text
+        assert "\x1b" not in text
+        assert "evil\\r\\x1b[2Jall is well" in text
+
+
+def wordprob_command(*arguments):
+    """Return all that a command prints."""
+    command = [sys.executable, "-m", "wordprob", *arguments]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return (done.stdout + done.stderr).decode()
 
 
 # --- GGUF files ------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def _give_up_output() -> None:
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
     kind = "" if category is UserWarning else f"{category.__name__}: "
-    return f"wordprob: {kind}{message}\n"
+    return f"wordprob: {kind}{to_flags(str(message), _running_command())}\n"
 
 
 def _running_command() -> click.Command | None:
