@@ -50,7 +50,7 @@ test-slow: static
 	$(BIN)/coverage run -m pytest -m "slow or not slow" --durations=15
 	$(BIN)/coverage report --skip-covered --fail-under=90
 
-# What docs/trust.md counts, with another seed each day unless one is given; half an hour at most.
+# What docs/trust.md counts, with another seed each day unless one is given: about 15 minutes, an hour at most.
 SEED ?= $(shell date +%Y%m%d)
 SECONDS ?= 60
 audit: $(READY)

@@ -229,7 +229,7 @@ def read_or_refused(folder, home, expected):
 
 def flip_bits(folder, reference, home, count):
     """Flip single bits of random files; each is noticed by whatever reads it, or changes nothing that is read."""
-    rng = random.Random(count)
+    rng = random.Random(count + audit.SEED)
     expected = everything_read(folder, home)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
     outcomes = Counter()
