@@ -2,6 +2,7 @@
 # make check  the quick checks: format, lint, types, layers, docs
 # make test   everything CI checks, in about 15 minutes on two cores
 # make test-slow  the same in one process with coverage, and the long checks: many kills, every model family
+# make audit  random damage to tables, runs, models and servers' answers: make audit SEED=2 SECONDS=60 (for each kind)
 # make docs   the documentation as a site, in site/
 # make lock   requirements.lock again, after a change of pyproject.toml or constraints.txt
 # make bench  what scoring costs here: make bench TEXTS=file, one text a line
@@ -19,7 +20,7 @@ READY := .venv/.ready
 
 TEXTS ?= examples/abstract.txt
 
-.PHONY: demo static check test test-slow docs bench bench-gpu bench-peers format lock clean
+.PHONY: demo static check test test-slow audit docs bench bench-gpu bench-peers format lock clean
 
 # First everything whose hash is known, then torch and the package itself.
 $(READY): pyproject.toml constraints.txt requirements.lock
@@ -48,6 +49,13 @@ test: static
 test-slow: static
 	$(BIN)/coverage run -m pytest -m "slow or not slow" --durations=15
 	$(BIN)/coverage report --skip-covered --fail-under=90
+
+# What docs/trust.md counts, with another seed each day unless one is given: about 15 minutes, an hour at most.
+SEED ?= $(shell date +%Y%m%d)
+SECONDS ?= 60
+audit: $(READY)
+	WORDPROB_AUDIT_SEED=$(SEED) WORDPROB_AUDIT_SECONDS=$(SECONDS) OMP_NUM_THREADS=1 timeout 3600 \
+		$(BIN)/python -m pytest tests -q -m audit --hypothesis-seed=$(SEED)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

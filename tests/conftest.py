@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import audit
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 TOKENIZERS = "ctrl gemma gpt-neox gpt2 llama2 llama3_2 mistral-7b-v0.1 openai-gpt qwen2_5 smollm2".split()
 MODELS = ("fiction-bow", "fiction-eow", "stories15M")
@@ -18,6 +20,15 @@ def shared(path: str) -> Path:
     if not found.exists():
         pytest.skip(f"needs ../shared/{path}, which is not here")
     return found
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what ``make audit`` tried, and what came of it."""
+    lines = audit.summary()
+    if lines:
+        terminalreporter.section(f"audit, seed {audit.SEED}")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import audit
 import wordprob
-from completions_server import DIALECTS, KEY, serving
-from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError
+from completions_server import DIALECTS, KEY, as_llama_cpp, serving
+from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError, WordprobError
 from wordprob.models.completions import client as client_module
 from wordprob.models.completions.client import Client, NonsenseError, RefusedError, ServerError
 from wordprob.models.leaky import LeakyLM
@@ -418,14 +421,15 @@ def test_an_answer_that_never_ends(monkeypatch):
     assert sum(sent) < 1 << 25
 
 
-def test_an_answer_that_comes_too_slowly(monkeypatch):
+@pytest.mark.parametrize("what", ["headers", "body"])
+def test_an_answer_that_comes_too_slowly(monkeypatch, what):
+    """One byte after another: each comes in time, and all of them never."""
     import time
 
     pause = threading.Event()
 
     def slow(handler):
-        handler.send_response(200)
-        handler.end_headers()
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: " + (b"\r\n\r\n" if what == "body" else b""))
         for _ in range(100):
             handler.wfile.write(b" ")
             pause.wait(0.05)
@@ -439,6 +443,66 @@ def test_an_answer_that_comes_too_slowly(monkeypatch):
         with pytest.raises(ServerError, match=r"did not answer within 0.3 seconds .2 attempts"):
             scorer.score("the mark")
         assert time.monotonic() - start < 3.0
+        pause.set()
+
+
+def test_an_answer_that_is_compressed_is_not_expanded():
+    """It was not asked for, and could expand to any size."""
+
+    def compressed(handler):
+        data = gzip.compress(b" " * (1 << 28))
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    with serving() as server:
+        scorer = load(server)
+        server.failures = [compressed] * 10
+        with pytest.raises(NonsenseError, match="something that is not JSON"):
+            scorer.score("the mark")
+
+
+ODD_VALUES = [None, True, -1, 0, 2**70, -(10**400), 1e308, "", "x", "\ud800", [], {}, [[]], {"": None}, "[" * 50_000]
+
+
+def with_odd_value(value, chance):
+    """Return what JSON holds with one of its values replaced by an odd one."""
+    if isinstance(value, dict | list) and value and chance.random() < 0.8:
+        place = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        copy = dict(value) if isinstance(value, dict) else list(value)
+        copy[place] = with_odd_value(value[place], chance)
+        return copy
+    return chance.choice(ODD_VALUES)
+
+
+def hostile_answer(answer, chance):
+    """Return an answer with an odd value in it, or damaged bytes."""
+    if chance.random() < 0.5:
+        return json.dumps(with_odd_value(answer, chance)).encode()
+    return audit.mutated(json.dumps(answer).encode(), chance)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("dialect", [name for name, answer in DIALECTS.items() if answer is not as_llama_cpp])
+def test_hostile_servers(dialect, truth):
+    """Whatever a server answers: the numbers are as good as its own, or one line says what is wrong."""
+    found = Counter()
+    expected = truth.score("the mark").to_pandas()["surprisal"]
+    for chance in audit.cases(f"server {dialect}", 25):
+        with serving(dialect) as server:
+            scorer = load(server, top_logprobs=EVERYTHING)
+            answer = server.answer
+            server.answer = lambda toy, body, answer=answer, chance=chance: hostile_answer(answer(toy, body), chance)
+            try:
+                values = scorer.score("the mark").to_pandas()["surprisal"]
+            except WordprobError as error:
+                assert "\n" not in str(error)  # noqa: PT017
+                found["refused"] += 1
+            else:
+                found["the same numbers" if np.allclose(values, expected) else "the numbers of the server"] += 1
+    audit.record(f"answers of a server ({dialect}), damaged", found)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -462,6 +526,14 @@ def test_keys_come_from_the_environment_and_never_show(monkeypatch, tmp_path):
     shown = [str(error.value), json.dumps(table.metadata), repr(scorer), scorer._repr_html_()]
     shown += [path.read_text() for path in tmp_path.iterdir()]
     assert not any(KEY in text for text in shown)
+
+
+@pytest.mark.parametrize("key", ["sk-\n-injected: yes", "sk-ключ"])
+def test_a_key_that_cannot_be_sent(monkeypatch, key):
+    monkeypatch.setenv("WORDPROB_API_KEY", key)
+    with pytest.raises(OptionError, match="WORDPROB_API_KEY has characters in it that no key has") as error:
+        Client("http://127.0.0.1:1").get("/v1/models")
+    assert key not in str(error.value)
 
 
 def test_the_key_of_openai_is_not_sent_without_encryption(monkeypatch):

@@ -17,13 +17,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+import audit
 import wordprob
 from wordprob import score_table
+from wordprob.cli import cli
 from wordprob.errors import EncodingError, InputError, InputWarning, OptionError, OutputError, WordprobError
 from wordprob.tables import formats
+from wordprob.tables.formats.compression import OPENERS
 
 SCORER = wordprob.load("exact:bow")
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16"]
@@ -148,12 +152,14 @@ def test_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
     check_delimited(rows, delimiter, newline, quoting, encoding)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*DELIMITED)
 def test_many_odd_delimited_tables(rows, delimiter, newline, quoting, encoding):
     assume(unambiguous(rows, delimiter, newline, quoting))
     check_delimited(rows, delimiter, newline, quoting, encoding)
+    audit.record("odd delimited tables", {"the same rows again": 1})
 
 
 JSON_VALUES = st.recursive(
@@ -191,11 +197,13 @@ def test_odd_json_lines(rows, ascii_only, newline, encoding):
     check_jsonlines(rows, ascii_only, newline, encoding)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*JSON_LINES)
 def test_many_odd_json_lines(rows, ascii_only, newline, encoding):
     check_jsonlines(rows, ascii_only, newline, encoding)
+    audit.record("odd JSON lines", {"the same rows again": 1})
 
 
 def check_any_bytes(data: bytes, format: str) -> None:
@@ -236,11 +244,13 @@ def test_damaged_tables(format, damage, cut):
     check_any_bytes(damaged(format, damage, cut), format)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FORMATS, DAMAGE, st.floats(0, 1))
 def test_many_damaged_tables(format, damage, cut):
     check_any_bytes(damaged(format, damage, cut), format)
+    audit.record("damaged tables", {"read, or one line": 1})
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -549,3 +559,44 @@ def test_the_flag_for_formulas(tmp_path):
     command = [sys.executable, "-m", "wordprob", "score", "x.csv", "--model", "exact:bow", "--escape-formulas"]
     subprocess.run([*command, "-o", "out.csv"], cwd=tmp_path, check=True)
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("She saw,'=1+1,")
+
+
+# --- compressed files that expand to any size ------------------------------------------------------------------------
+
+
+def bomb(path, n_bytes):
+    """Write a compressed file that expands to this many bytes."""
+    with OPENERS[path.suffix](path, "wb") as file:
+        for _ in range(n_bytes // 10**6):
+            file.write(b"a" * 10**6)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.txt.bz2", "x.jsonl.xz"])
+def test_a_small_file_that_expands_is_not_read_to_its_end(tmp_path, name):
+    """The limit holds while the file is read: memory stays near it."""
+    path = bomb(tmp_path / name, 64 * 10**6)
+    code = (
+        "import resource, sys; from wordprob.tables.formats.compression import size_limit;"
+        "from wordprob.tables.formats.encoding import read_bytes;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    with size_limit('4MB'): read_bytes(sys.argv[1])\n"
+        "except ValueError as error: print(error)\n"
+        "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32_000"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "but more than 4,000,000 when decompressed" in done.stdout
+
+
+def test_the_limit_is_an_option_of_the_command(tmp_path):
+    path = tmp_path / "texts.txt.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("She saw the mark\n" * 100)
+    arguments = ["score", str(path), "--model", "exact:bow", "-o", str(tmp_path / "out.tsv")]
+    refused = CliRunner().invoke(cli, ["--max-size", "1KB", *arguments])
+    assert isinstance(refused.exception, InputError)
+    assert "more than 1,000 when decompressed" in str(refused.exception)
+    refused = CliRunner().invoke(cli, ["--max-size", "much", *arguments])
+    assert isinstance(refused.exception, OptionError)
+    assert CliRunner().invoke(cli, ["--max-size", "1MB", *arguments]).exit_code == 0

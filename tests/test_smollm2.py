@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import conftest
 from conftest import shared
 from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, cache
@@ -195,6 +197,7 @@ def converted(tmp_path, monkeypatch):
     monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path))
     monkeypatch.setattr(default_model, "_convert", convert)
     monkeypatch.setattr(default_model, "gguf_file", lambda: None)
+    monkeypatch.setattr(default_model, "is_pinned", lambda: False)
     return conversions, default_model.converted_directory()
 
 
@@ -211,8 +214,33 @@ def test_a_converted_model_that_changed_is_made_again(converted, capsys, name):
     (directory / name).write_text("changed")
     assert default_model.converted_directory() == directory
     assert len(conversions) == 2
-    assert f"has changed since it was made ({name}: " in capsys.readouterr().err
+    assert f"is damaged ({name}: " in capsys.readouterr().err
     assert not default_model.damaged_files(directory)
+
+
+def test_a_changed_model_with_changed_hashes_is_made_again(converted, capsys, monkeypatch):
+    """What lies beside a model says nothing about who wrote both."""
+    conversions, directory = converted
+    known = json.loads((directory / default_model.HASHES).read_text())
+    monkeypatch.setattr(default_model, "is_pinned", lambda: True)
+    monkeypatch.setattr(default_model, "PREPARED_SHA256", known)
+    (directory / "model.safetensors").write_text("changed")
+    changed = {**known, "model.safetensors": cache.sha256(directory / "model.safetensors")}
+    (directory / default_model.HASHES).write_text(json.dumps(changed))
+    default_model.converted_directory()
+    assert len(conversions) == 2
+    assert "is not the one that wordprob knows (model.safetensors: other contents)" in capsys.readouterr().err
+
+
+def test_the_converted_files_are_those_that_the_package_knows(smollm2):
+    """With other versions of the packages that write them, this and the hashes in the module have to be renewed."""
+    constraints = (Path(conftest.__file__).parents[1] / "constraints.txt").read_text()
+    for package, version in default_model.PREPARED_WITH.items():
+        assert f"{package}=={version}\n" in constraints
+    if not default_model.is_pinned():
+        pytest.skip(f"needs {default_model.PREPARED_WITH}")
+    directory = default_model.converted_directory()
+    assert json.loads((directory / default_model.HASHES).read_text()) == default_model.PREPARED_SHA256
 
 
 def test_a_converted_model_with_a_further_file_is_made_again(converted, capsys):

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import audit
 from wordprob.errors import InputError, OptionError
 from wordprob.sources import ReadOptions, Source, find, lines, read, source_of
 from wordprob.tables import formats
@@ -344,7 +345,7 @@ def compare_readers(path):
 
 
 def read_odd_tables(tmp_path, count):
-    rng = random.Random(count)
+    rng = random.Random(count + audit.SEED)
     outcomes = Counter()
     for n in range(count):
         suffix = rng.choice([".csv", ".tsv"])
@@ -365,6 +366,7 @@ def test_odd_tables(tmp_path):
     assert min(outcomes["the same"], outcomes["refused"], outcomes["with problems"]) > 10
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 def test_many_odd_tables(tmp_path):
-    print(dict(read_odd_tables(tmp_path, 20_000)))
+    audit.record("random CSV and TSV files", read_odd_tables(tmp_path, 20_000))

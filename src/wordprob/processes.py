@@ -25,6 +25,9 @@ from typing import Any
 GRACE_SECONDS = 10
 """Seconds that a process has to end by itself before it is killed."""
 
+START_TIMEOUT_SECONDS = 60.0
+"""Time a process has to start."""
+
 PARENT_CHECK_SECONDS = 1
 SIZE = struct.Struct("!Q")
 
@@ -150,6 +153,54 @@ class WorkerProcess:
         return f"ended with exit code {code}"
 
 
+class LimitedProcess:
+    """A process that answers one request at a time, each within a time limit.
+
+    One that takes longer, or ends, is replaced for the next request. The function first sends anything to say that it
+    is ready, then an answer for each request; it may call :func:`limit_memory`.
+
+    Parameters
+    ----------
+    target
+        As for :class:`WorkerProcess`.
+    timeout_seconds
+        The time for an answer.
+    """
+
+    def __init__(self, target: str, timeout_seconds: float) -> None:
+        self._target = target
+        self._timeout_seconds = timeout_seconds
+        self._process: WorkerProcess | None = None
+
+    def ask(self, request: object) -> Any:
+        """Return the answer; raise ``TimeoutError`` if it takes too long, ``EOFError`` if the process ends instead."""
+        try:
+            channel = self._channel()
+            channel.send(request)
+            if not channel.poll(self._timeout_seconds):
+                raise TimeoutError
+            return channel.receive()
+        except (EOFError, OSError) as error:
+            self.close()
+            raise (error if isinstance(error, TimeoutError) else EOFError(str(error))) from None
+
+    def close(self) -> None:
+        """End the process."""
+        process = self._process
+        self._process = None
+        if process is not None:
+            process.kill()
+
+    def _channel(self) -> Channel:
+        """Return the channel to the process; start one if none is running, and wait until it is ready."""
+        if self._process is None or not self._process.running:
+            self._process = WorkerProcess(self._target)
+            if not self._process.channel.poll(START_TIMEOUT_SECONDS):
+                raise EOFError
+            self._process.channel.receive()
+        return self._process.channel
+
+
 # --- how every child is started ---------------------------------------------------------------------------------------
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -209,6 +260,16 @@ def main(arguments: Sequence[str]) -> None:
     module, function = target.split(":")
     with contextlib.suppress(EOFError, OSError):  # the other end was closed: there is nothing left to do
         getattr(import_module(module), function)(channel)
+
+
+def limit_memory(n_bytes: int) -> None:
+    """Let this process have this much memory more than it has now, where the system allows to limit it."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * resource.getpagesize() + n_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _end_with_parent(parent: int) -> None:

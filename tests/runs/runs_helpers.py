@@ -18,6 +18,7 @@ from unittest import mock
 import pandas as pd
 import pytest
 
+import audit
 from wordprob import runs
 from wordprob.cli import main
 
@@ -163,7 +164,7 @@ def kill_and_resume(
     A moment is a number of shards done since the start, and a little time more: so it comes on a slow machine as on a
     fast one. A run that ends before its moment is compared, and another begins.
     """
-    rng = random.Random(kills)
+    rng = random.Random(kills + audit.SEED)
     folder = home / "out"
     killed = 0
     while killed < kills:
@@ -181,6 +182,8 @@ def kill_and_resume(
     code, stderr = finish_run(*arguments, *executor)
     assert code == 0, stderr
     assert_same_run(folder, reference)
+    how = "one process" if not executor else " ".join(map(str, executor))
+    audit.record(f"runs killed and resumed ({how})", {"the same, byte for byte": kills})
 
 
 def _kill_after_shards(process: subprocess.Popen[bytes], folder: Path, shards: int, rng: random.Random) -> bool:

@@ -55,11 +55,13 @@ def test_several_processes_killed_and_resumed(corpus, reference, tmp_path):
     kill_and_resume((corpus, *TOY), TWO_WORKERS, 2, tmp_path, reference)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 def test_one_process_killed_many_times(corpus, reference, tmp_path):
     kill_and_resume((corpus, *TOY), (), 30, tmp_path, reference)
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 def test_several_processes_killed_many_times(corpus, reference, tmp_path):
     kill_and_resume((corpus, *TOY), TWO_WORKERS, 20, tmp_path, reference)

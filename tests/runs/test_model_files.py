@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+
 import pytest
 
 import tiny_directory
+import wordprob
 from wordprob import runs
-from wordprob.errors import InputError
+from wordprob.errors import InputError, ModelError
 from wordprob.models import fingerprints
 from wordprob.models.fingerprints import describe_path
 
@@ -79,3 +84,87 @@ def test_verify_says_that_the_model_is_another_now(begun):
     assert not any("model" in note for note in runs.verify(output).notes)
     tiny_directory.change_weights(model, lambda tensors: {name: 2 * values for name, values in tensors.items()})
     assert any("the model's file model.safetensors: other contents" in note for note in runs.verify(output).notes)
+
+
+# --- damage in place: the same size and time, other bytes ------------------------------------------------------------
+
+
+def damage_in_place(path):
+    """Flip a bit near the end of a file, as a failing disk does: its size and time stay."""
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.fixture
+def every_digest_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORDPROB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(fingerprints, "MAX_UNCACHED_BYTES", 0)
+
+
+def test_resuming_reads_the_weights_again(every_digest_is_kept, begun):
+    output, model = begun
+    damage_in_place(model / "model.safetensors")
+    with pytest.raises(InputError, match="the model's file model.safetensors: other contents"):
+        runs.resume(output)
+
+
+def test_verify_reads_the_weights_again(every_digest_is_kept, begun):
+    output, model = begun
+    damage_in_place(model / "model.safetensors")
+    assert any("the model's file model.safetensors: other contents" in note for note in runs.verify(output).notes)
+
+
+def test_a_table_tells_the_digest_of_the_weights(tmp_path):
+    model = tiny_directory.make(tmp_path / "model")
+    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
+    assert wordprob.load(model).score("the mark").metadata["weights_sha256"] == digest
+    names = {"b.safetensors": "1" * 64, "a.safetensors": "2" * 64, "config.json": "3" * 64}
+    printed = f"{'2' * 64}  a.safetensors\n{'1' * 64}  b.safetensors\n"
+    assert fingerprints.weights_digest(names) == hashlib.sha256(printed.encode()).hexdigest()
+
+
+@pytest.fixture
+def on_hub(tmp_path, monkeypatch):
+    """Return the file of weights of a model that is in the hub's cache as ``owner/tiny``; the hub is out of reach."""
+    from huggingface_hub import constants
+
+    model = tiny_directory.make(tmp_path / "model")
+    cache = tmp_path / "hub/models--owner--tiny"
+    commit = "c" * 40
+    snapshot = cache / "snapshots" / commit
+    for folder in (cache / "refs", cache / "blobs", snapshot):
+        folder.mkdir(parents=True)
+    (cache / "refs/main").write_text(commit)
+    for file in model.iterdir():
+        is_large = file.suffix == ".safetensors"  # small files have the names that git gives them
+        name = (hashlib.sha256 if is_large else hashlib.sha1)(file.read_bytes()).hexdigest()
+        file.rename(cache / "blobs" / name)
+        (snapshot / file.name).symlink_to(f"../../blobs/{name}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return snapshot / "model.safetensors"
+
+
+def test_weights_in_the_cache_of_the_hub_are_compared_with_the_digest_that_the_hub_told(on_hub):
+    digest = on_hub.resolve().name
+    assert wordprob.load("owner/tiny").score("the mark").metadata["weights_sha256"] == digest
+    damage_in_place(on_hub.resolve())
+    with pytest.raises(
+        ModelError, match=f"files of owner/tiny .* damaged: model.safetensors: .* on the hub {digest[:9]}"
+    ):
+        wordprob.load("owner/tiny")
+
+
+def test_a_run_with_a_model_of_the_hub_notices_damage(every_digest_is_kept, on_hub, tmp_path):
+    (tmp_path / "corpus.txt").write_text("the mark\nthe name\n")
+    output = tmp_path / "out"
+    runs.run(tmp_path / "corpus.txt", output, model="owner/tiny", shard_texts=1)
+    assert json.loads((output / "scored_with.json").read_text())["weights_sha256"] == on_hub.resolve().name
+    (output / "done/000001.json").unlink()
+    damage_in_place(on_hub.resolve())
+    assert any("model.safetensors: SHA-256" in note for note in runs.verify(output).notes)
+    with pytest.raises(InputError, match="the model's file model.safetensors: SHA-256 .* on the hub"):
+        runs.resume(output)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from runs_helpers import assert_same_run, call_command, finished_files, toy_corpus
 
+import audit
 from wordprob import runs
 from wordprob.errors import InputError, OutputError, WordprobError
 from wordprob.runs import runner
@@ -230,7 +231,7 @@ def read_or_refused(folder, home, expected):
 
 def flip_bits(folder, reference, home, count):
     """Flip single bits of random files; each is noticed by whatever reads it, or changes nothing that is read."""
-    rng = random.Random(count)
+    rng = random.Random(count + audit.SEED)
     expected = everything_read(folder, home)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
     outcomes = Counter()
@@ -266,10 +267,11 @@ def test_flipped_bits_are_noticed_or_harmless(folder, reference, tmp_path):
     assert outcomes["not seen by verify"] < FEW_FLIPS / 10
 
 
+@pytest.mark.audit
 @pytest.mark.slow
 def test_many_flipped_bits_are_noticed_or_harmless(folder, reference, tmp_path):
     outcomes = flip_bits(folder, reference, tmp_path, MANY_FLIPS)
-    print(dict(outcomes))
+    audit.record("bits flipped in a run's folder", outcomes)
     assert outcomes["noticed when read"] > MANY_FLIPS / 2
 
 

@@ -21,7 +21,7 @@ from wordprob.options import ModelOptions
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
 from wordprob.server import serve
-from wordprob.server.server_settings import ServerSettings, host_names, public_names
+from wordprob.server.server_settings import ServerSettings, chosen_token, host_names, public_names
 from wordprob.server.serving import listen
 
 GIVE_UP_SECONDS = 300
@@ -56,6 +56,19 @@ def test_host_names_that_a_server_answers_to():
     assert "lab.example" in host_names("Lab.example")
     assert "10.1.2.3" in host_names("10.1.2.3")
     assert socket.gethostname().lower() in host_names("0.0.0.0")
+
+
+def test_a_token_is_made_up_where_others_can_reach_the_server():
+    for host in ("127.0.0.1", "localhost", "::1"):
+        assert chosen_token(None, host) == ""
+    for host in ("0.0.0.0", "::", "10.1.2.3", "lab.example"):
+        assert len(chosen_token(None, host)) == 32
+        assert chosen_token("", host) == ""
+    assert chosen_token(None, "0.0.0.0") != chosen_token(None, "0.0.0.0")
+    assert chosen_token("my-own-token", "127.0.0.1") == "my-own-token"
+    for bad in ("short", "with a space", "semi;colon;", "ümlaut-ümlaut"):
+        with pytest.raises(OptionError, match="`token` must have at least 8 characters"):
+            chosen_token(bad, "0.0.0.0")
 
 
 def test_a_port_that_is_taken():
@@ -118,10 +131,11 @@ def test_the_command_passes_its_options_on(monkeypatch):
     done = CliRunner().invoke(cli, ["serve", *flags.split()], catch_exceptions=False)
     assert given == {
         "models": [ModelOptions(model=name, bos="none", dtype="float32") for name in ("exact:bow", "exact:eow")],
-        "host": "0.0.0.0", "port": 8517, "names": ("lab",), "max_characters": 9, "timeout": 2.0, "waiting": 3,
+        "host": "0.0.0.0", "port": 8517, "names": ("lab",), "token": None,
+        "max_characters": 9, "timeout": 2.0, "waiting": 3,
     }  # fmt: skip
     assert launched == ["http://here/"]
-    assert "anyone who can reach 0.0.0.0 can use this page" in done.stderr
+    assert "anyone who knows the token and can reach 0.0.0.0 can use this page" in done.stderr
     assert done.stdout == "wordprob is at http://here/ (Ctrl-C stops it)\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import io
 import json
@@ -22,6 +23,7 @@ from wordprob.options import ScoringOptions
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'wordprob[serve]'")
 
 from wordprob.server.job_queue import ScoringQueue, Ticket, WorkerError
+from wordprob.server.middleware import RequestLimits
 from wordprob.server.request_schema import NOT_IN_REQUESTS, ScoreRequest
 from wordprob.tables.schema import EXTRAS
 
@@ -216,6 +218,57 @@ def test_other_host_names_are_refused(server):
         assert send(server, "GET", "/", headers={"Host": name})[0] == 200
     for name in ("[", "", "@", "localhost.evil.example"):
         assert send(server, "GET", "/", headers={"Host": name})[0] == 400
+
+
+def test_the_address_that_a_request_arrived_at_is_a_host_name_of_the_server():
+    """A server on 0.0.0.0 has as many addresses as its machine, and is known by each of them."""
+    answered = []
+
+    async def app(scope, _receive, _send):
+        answered.append(scope["path"])
+
+    limits = RequestLimits(app, ["localhost"], 100, "too large")
+
+    def ask(host, arrived_at):
+        scope = {"type": "http", "method": "GET", "path": host, "query_string": b"", "server": (arrived_at, 8517)}
+        scope["headers"] = [(b"host", host.encode())]
+
+        async def receive():
+            return {"type": "http.request", "body": b""}
+
+        async def send(_message):
+            pass
+
+        asyncio.run(limits(scope, receive, send))
+
+    ask("10.1.2.3:8517", "10.1.2.3")
+    ask("[fd00::1]:8517", "fd00::1")
+    ask("evil.example:8517", "10.1.2.3")
+    ask("10.9.9.9:8517", "10.1.2.3")
+    assert answered == ["10.1.2.3:8517", "[fd00::1]:8517"]
+
+
+def test_a_token_is_asked_for(start_server):
+    token = "a-secret-token"
+    server = start_server(token=token)
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": token}, {"Cookie": "wordprob_token=x"}):
+        for path in ("/", "/page.js", "/openapi.json", "/nowhere", "/?token=wrong"):
+            status, _, text = send(server, "GET", path, headers=headers)
+            assert status == 401
+            assert "Authorization: Bearer TOKEN" in json.loads(text)["error"]
+            assert token not in text
+        assert send(server, "POST", "/api/score", {"texts": "the mark"}, headers)[0] == 401
+    with_header = {"Authorization": f"Bearer {token}"}
+    assert send(server, "POST", "/api/score", {"texts": "the mark"}, with_header)[0] == 200
+    assert send(server, "POST", f"/api/score?token={token}", {"texts": "the mark"})[0] == 401
+    status, headers, _ = send(server, "GET", f"/?token={token}")
+    assert (status, headers["location"]) == (303, "/")
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    with_cookie = {"Cookie": cookie.partition(";")[0]}
+    assert send(server, "GET", "/", headers=with_cookie)[0] == 200
+    assert send(server, "POST", "/api/score", {"texts": "the mark"}, with_cookie)[0] == 200
 
 
 @pytest.mark.parametrize(

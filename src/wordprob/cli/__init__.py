@@ -49,7 +49,13 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="wordprob %(version)s")
-def cli() -> None:
+@click.option(
+    "--max-size",
+    default="1GB",
+    show_default=True,
+    help="How large a compressed table or text may be when it is decompressed.",
+)
+def cli(max_size: str) -> None:
     """Compute the probability of a word from a language model that works with subwords.
 
     \b
@@ -60,7 +66,10 @@ def cli() -> None:
       wordprob tokenizer DIRECTORY
       wordprob models
     """
+    from wordprob.tables.formats.compression import size_limit
+
     click.get_current_context().with_resource(printed_warnings())
+    click.get_current_context().with_resource(size_limit(max_size))
 
 
 def main() -> None:
@@ -103,11 +112,11 @@ def _give_up_output() -> None:
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
     kind = "" if category is UserWarning else f"{category.__name__}: "
-    return f"wordprob: {kind}{message}\n"
+    return f"wordprob: {kind}{to_flags(str(message), _running_command())}\n"
 
 
 def _running_command() -> click.Command | None:
-    """Return the command that was typed. The group takes no values, so its name is the first argument that is one."""
+    """Return the command that was typed: its name is the first argument that is one."""
     for argument in sys.argv[1:]:
         if argument in COMMANDS:
             return load_command(argument)

@@ -17,6 +17,7 @@ from wordprob.cli.output import warn
 from wordprob.cli.status import describe
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.runs import CorpusOptions, Execution, RunProgress, RunSettings
+from wordprob.runs.manifest import NAMED_AGAIN
 
 LOG_INTERVAL_SECONDS = 30.0
 INTERRUPTED_EXIT_CODE = 130
@@ -63,8 +64,8 @@ def run(
     try:
         with _display() as watch:
             if resumed is not None:
-                trusted = model.trust_remote_code
-                status = runs.resume(folder, **execution.to_dict(), watch=watch, trust_remote_code=trusted)
+                named = {name: getattr(model, name) for name in NAMED_AGAIN if _is_given(name)}
+                status = runs.resume(folder, **execution.to_dict(), watch=watch, **named)
             else:
                 settings = RunSettings(model, scoring, corpus).to_dict()
                 status = runs.run(list(inputs), folder, **execution.to_dict(), watch=watch, **settings)
@@ -90,11 +91,14 @@ def _check_arguments(inputs: tuple[str, ...], output: Path | None, resumed: Path
         raise click.UsageError("give INPUTS and -o FOLDER, or --resume FOLDER: wordprob run corpus.txt -o out")
     if not resumes:
         return
-    context = click.get_current_context()
-    for name in context.params:
-        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if given and name not in ("resumed", "trust_remote_code", *Execution.names()):
+    for name in click.get_current_context().params:
+        if _is_given(name) and name not in ("resumed", *NAMED_AGAIN, *Execution.names()):
             raise click.UsageError(f"--{name.replace('_', '-')} is set by the run's manifest; leave it out.")
+
+
+def _is_given(name: str) -> bool:
+    """Return True if the user typed an option."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _stop_on_sigterm() -> None:

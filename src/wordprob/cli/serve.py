@@ -34,6 +34,10 @@ from wordprob.options import ModelOptions
     "--allow-host", "names", multiple=True, help="A further host name that the server answers to; may be repeated."
 )
 @click.option(
+    "--token",
+    help="What clients must know; made up and printed if other machines can reach the page. '' lets everyone in.",
+)
+@click.option(
     "--max-characters",
     type=click.IntRange(min=1),
     default=20_000,
@@ -85,7 +89,8 @@ def _serve(
             click.launch(address)
 
     if host not in ("127.0.0.1", "localhost", "::1"):
-        click.echo(f"wordprob: anyone who can reach {host} can use this page; there is no password.", err=True)
+        who = "can reach" if options["token"] == "" else "knows the token and can reach"
+        click.echo(f"wordprob: anyone who {who} {host} can use this page; nothing is encrypted.", err=True)
     start(models, host=host, ready=ready, **options)
 
 

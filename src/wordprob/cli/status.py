@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wordprob.cli.messages import to_flags
 from wordprob.errors import counted
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def status(folder: Path, as_json: bool) -> None:
 
     run_status = runs.status(folder)
     if not as_json:
-        click.echo(describe(run_status))
+        click.echo(to_flags(describe(run_status)))
         return
     derived = {"complete": run_status.complete, "perplexity": run_status.perplexity}
     values = {**dataclasses.asdict(run_status), **derived}

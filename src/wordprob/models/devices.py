@@ -1,10 +1,15 @@
-"""Devices and precisions by the names that options have for them."""
+"""Devices and precisions by the names that options have for them, and numbers on a device."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from wordprob.errors import OptionError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def pick_device(device: str) -> str:
@@ -33,3 +38,13 @@ def count_gpus() -> int:
     import torch
 
     return torch.cuda.device_count()
+
+
+def on_device(values: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Return numbers on a device; a GPU copies them by itself from pinned memory, so that nothing waits."""
+    import torch
+
+    tensor = torch.from_numpy(values)
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,34 @@ MAX_UNCACHED_BYTES = 1 << 26
 
 SHA256_DIGITS = 64
 
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.gguf")
+
 MODEL_FILES = (
     # configuration
     *("config.json", "generation_config.json", "adapter_config.json", "*.index.json"),
-    # weights
-    *("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.gguf"),
+    *WEIGHT_FILES,
     # tokenizer
     *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt"),
     *("*.model", "*.tiktoken", "*.spm", "*.vocab", "*.bpe"),
     # code that comes with a model
     "*.py",
+    # what surrounds a message
+    "*.jinja",
 )
 """Files of a directory that decide what a model computes. Others may come and go: notes, logs, what a system leaves."""
+
+
+_reads_again = ContextVar("reads_again", default=False)
+
+
+@contextlib.contextmanager
+def reading_again() -> Iterator[None]:
+    """Read every file again in here: one that was damaged where it lies has the path, size and time it had before."""
+    token = _reads_again.set(True)
+    try:
+        yield
+    finally:
+        _reads_again.reset(token)
 
 
 def describe_path(path: Path) -> dict[str, Any]:
@@ -35,6 +52,17 @@ def describe_path(path: Path) -> dict[str, Any]:
     files = {file.name: fingerprint(file) for file in model_files(path)}
     whole = hashlib.sha256("".join(f"{name}\0{digest}\n" for name, digest in files.items()).encode())
     return {"source": path.name, "fingerprint": whole.hexdigest(), "files": files}
+
+
+def weights_digest(files: Mapping[str, str]) -> str:
+    """Return the SHA-256 of a model's weights, from those of its files by name; empty if none holds weights.
+
+    That of several files is the SHA-256 of what ``sha256sum`` prints for them, sorted by name.
+    """
+    weights = {name: files[name] for name in sorted(files) if any(fnmatch(name, pattern) for pattern in WEIGHT_FILES)}
+    if len(weights) < 2:
+        return "".join(weights.values())
+    return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in weights.items()).encode()).hexdigest()
 
 
 def model_files(path: Path) -> list[Path]:
@@ -49,14 +77,17 @@ def _matters(name: str) -> bool:
 
 
 def fingerprint(path: Path) -> str:
-    """Return the SHA-256 of a file; that of a large file is computed once for each path, size and time."""
+    """Return the SHA-256 of a file; that of a large file is computed once for each path, size and time.
+
+    Inside :func:`reading_again` it is computed every time.
+    """
     stat = path.stat()
     if stat.st_size <= MAX_UNCACHED_BYTES:
         return sha256(path)
     key = hashlib.sha256(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
     kept = cache_directory() / "digests" / key
     with contextlib.suppress(OSError):
-        if len(digest := kept.read_text(encoding="ascii")) == SHA256_DIGITS:
+        if not _reads_again.get() and len(digest := kept.read_text(encoding="ascii")) == SHA256_DIGITS:
             return digest
     digest = sha256(path)
     with contextlib.suppress(OSError):  # a cache that cannot be written only costs time

@@ -26,7 +26,7 @@ from wordprob.models.huggingface.tokenizer import (
     first_line,
     message_of,
 )
-from wordprob.models.huggingface.weights import check_weights, read_weights
+from wordprob.models.huggingface.weights import check_layers, check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HAS_CHAT_TEMPLATES = True
@@ -87,14 +87,19 @@ def read(path: Path, device: str = "auto", dtype: str = "auto") -> tuple[Any, An
     exclude_imports_from_garbage_collection()
     torch_device = pick_device(device)
     try:
+        reader = _reader(path)
+        for name, field in reader.fields.items():
+            if name.endswith(".block_count"):
+                check_layers(int(field.contents()), str(path))
         with huggingface.quiet(), contextlib.redirect_stderr(io.StringIO()):
             # The weights are unpacked on the CPU, so that is the device that decides what "auto" means.
             network, report = read_weights(path.parent, gguf_file=path.name, dtype=pick_dtype(dtype, "cpu"))
-        reader = _reader(path)
         with huggingface.quiet():
             tokenizer = read_tokenizer(path, reader)
         unused = unused_tensors(reader, network)
         mismatched = mismatched_shapes(network)
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(
             f"{path} could not be read as a GGUF model: {first_line(error)}. Its architecture must be one that "

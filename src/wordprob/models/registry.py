@@ -7,14 +7,16 @@ A backend is one module and one line in :data:`BACKENDS`. The module has three f
     describe(source: str, options: ModelOptions) -> dict[str, Any]
 
 ``source`` is what :func:`resolve` made of the model's name. ``describe`` returns what identifies the model besides its
-name and must not load it: the manifest of a corpus run records it. Two further functions are optional::
+name and must not load it: the manifest of a corpus run records it. Three further functions are optional::
 
     commit(source: str, options: ModelOptions) -> str
+    damage(source: str, options: ModelOptions) -> list[str]
     capabilities(source: str, options: ModelOptions) -> Capabilities | None
 
-``commit`` returns the exact version of a model that would be downloaded now. ``capabilities`` returns what a model can
-do, without loading it, so that what it cannot do is refused early; ``None`` if that is not known. A backend whose
-models may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, one that loads them with transformers'
+``commit`` returns the exact version of a model that would be downloaded now. ``damage`` returns which of a model's
+files in a cache are not what they are known to be, without loading it. ``capabilities`` returns what a model can do,
+without loading it, so that what it cannot do is refused early; ``None`` if that is not known. A backend whose models
+may have chat templates sets ``HAS_CHAT_TEMPLATES = True``, one that loads them with transformers'
 ``from_pretrained`` sets ``USES_FROM_PRETRAINED = True``, and one whose models are on a server ``IS_SERVER = True``.
 """
 
@@ -31,6 +33,7 @@ from typing import Any, NamedTuple
 from wordprob.errors import OptionError, UnknownModelError, did_you_mean
 from wordprob.models.capabilities import Capabilities
 from wordprob.models.catalogue import CATALOGUE, ONE_WORD_HUB_IDS
+from wordprob.models.fingerprints import weights_digest
 from wordprob.models.protocol import LanguageModel, Tokenizer
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 
@@ -252,8 +255,8 @@ def _chat(options: ModelOptions, tokenizer: Tokenizer) -> dict[str, str]:
 def _origin(options: ModelOptions, metadata: Mapping[str, str]) -> dict[str, str]:
     """Return what a table records about where a model comes from; every backend's models are recorded here.
 
-    The name, the source and the revision; for what is no model of the hub also the fingerprint of its files, and for a
-    model of the user's the place where it was.
+    The name, the source and the revision; for what is no model of the hub also the fingerprint of its files and the
+    SHA-256 of its weights, and for a model of the user's the place where it was.
     """
     described = describe(options)
     origin = {
@@ -266,6 +269,8 @@ def _origin(options: ModelOptions, metadata: Mapping[str, str]) -> dict[str, str
         origin |= {"revision": "", "path": str(path)}
     if described.get("fingerprint"):
         origin["fingerprint"] = described["fingerprint"]
+    if weights := weights_digest(described.get("files", {})):
+        origin["weights_sha256"] = weights
     return origin
 
 
@@ -295,6 +300,13 @@ def commit(options: ModelOptions) -> str:
     backend, source = _backend_of(options)
     find_commit = getattr(backend, "commit", None)
     return "" if find_commit is None else str(find_commit(source, with_revision(options)))
+
+
+def damage(options: ModelOptions) -> list[str]:
+    """Return which files of a model in a cache are damaged, one line for each; the network is not used."""
+    backend, source = _backend_of(options)
+    find_damage = getattr(backend, "damage", None)
+    return [] if find_damage is None else list(find_damage(source, with_revision(options)))
 
 
 def capabilities(options: ModelOptions) -> Capabilities | None:

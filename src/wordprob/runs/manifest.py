@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
@@ -13,9 +14,9 @@ from typing import Any
 
 from wordprob._version import __version__
 from wordprob.cache import sha256
-from wordprob.errors import InputError, WordprobError, listing
-from wordprob.models.fingerprints import changed_files
-from wordprob.models.registry import commit, describe
+from wordprob.errors import InputError, OptionError, WordprobError, listing
+from wordprob.models.fingerprints import changed_files, reading_again
+from wordprob.models.registry import commit, damage, describe, is_on_server
 from wordprob.runs.repeated_ids import IdHashes, RepeatedIds, find_repeated_ids
 from wordprob.runs.run_directory import MANIFEST_FORMAT
 from wordprob.runs.settings import RunSettings
@@ -25,6 +26,8 @@ from wordprob.sources import Record, Source
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "ray", "datasets")
 RECORDS_BETWEEN_CALLBACKS = 10_000
 MAX_CHANGES_SHOWN = 20
+NAMED_AGAIN = ("model", "trust_remote_code", "model_kwargs")
+"""Options of a model that a manifest alone does not decide where they reach code, the network or a key."""
 
 
 def plan_run(
@@ -179,6 +182,62 @@ def _changed_input(before: Mapping[str, Any], source: Source) -> str:
 # --- resuming --------------------------------------------------------------------------------------------------------
 
 
+def settings_in(manifest: Mapping[str, Any], folder: str | os.PathLike[str]) -> RunSettings:
+    """Return the settings that a manifest names; raise if they are not those of a run."""
+    try:
+        return RunSettings.from_dict(manifest["settings"])
+    except OptionError as error:
+        raise OptionError(
+            f"the manifest of the run in {folder} cannot be used, and nothing was done: {error}"
+        ) from error
+
+
+def check_named_again(settings: RunSettings, named: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
+    """Raise if settings from a folder reach code, the network or a key, and the user has not named them again.
+
+    A folder may be someone else's, and who changes a manifest can renew its checksum too.
+
+    Parameters
+    ----------
+    settings
+        What the folder's manifest asks for.
+    named
+        What the user names now, of :data:`NAMED_AGAIN`; ``None`` where nothing is named.
+    folder
+        The folder of the run.
+    """
+    wanted = {name: getattr(settings.model, name) for name in NAMED_AGAIN}
+    reasons = {
+        "model": f"sends its texts to {settings.model.model}, with the key in the environment if there is one",
+        "trust_remote_code": f"runs code that comes with the model {settings.model.model}",
+        "model_kwargs": f"loads its model with {_shown(wanted['model_kwargs'])}",
+    }
+    for name, value in wanted.items():
+        is_asked_for = is_on_server(value) if name == "model" else bool(value)
+        if is_asked_for and named.get(name) is None:
+            raise OptionError(
+                f"the run in {folder} {reasons[name]}, because its manifest says so; nothing was done. If that is what "
+                f"you want, set `{name}` again{'' if value is True else f', to {_shown(value)}'}."
+            )
+        if named.get(name) is not None and _parsed(named[name]) != _parsed(value):
+            raise OptionError(
+                f"`{name}` is {_shown(named[name])}, but the run in {folder} was begun with {_shown(value)}; leave it "
+                "out or set it to that."
+            )
+
+
+def _parsed(value: Any) -> Any:
+    """Return what JSON text stands for, so that two ways of writing it are equal; other values as they are."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def check_unchanged(
     manifest: Mapping[str, Any], settings: RunSettings, sources: Sequence[Source], folder: str | os.PathLike[str]
 ) -> None:
@@ -204,16 +263,28 @@ def _changed_settings(manifest: Mapping[str, Any], settings: RunSettings) -> Ite
         if before.get(name) != now[name]:
             yield f"{name}: {before.get(name)} before, {now[name]} now"
     if before["model"] == now["model"]:
-        yield from _changed_model(manifest["model"], describe(settings.model))
+        with reading_again():
+            yield from _changed_model(manifest["model"], describe(settings.model))
+            yield from _damage(manifest, settings)
 
 
 def model_changes(manifest: Mapping[str, Any]) -> list[str]:
     """Return how the files of a run's model differ from those it began with; nothing if the model is not here."""
     try:
-        now = describe(RunSettings.from_dict(manifest["settings"]).model)
+        settings = RunSettings.from_dict(manifest["settings"])
+        with reading_again():
+            now = describe(settings.model)
+            damaged = list(_damage(manifest, settings))
     except (WordprobError, OSError):
         return []
-    return list(_changed_model(manifest["model"], now)) if now.get("files") else []
+    return damaged + (list(_changed_model(manifest["model"], now)) if now.get("files") else [])
+
+
+def _damage(manifest: Mapping[str, Any], settings: RunSettings) -> Iterator[str]:
+    """Yield which files of the model in a cache are not what they are known to be."""
+    commit = manifest["model"].get("commit")
+    model = settings.with_revision(commit).model if commit else settings.model
+    yield from (f"the model's file {finding}" for finding in damage(model))
 
 
 def _changed_model(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 from wordprob.errors import InputError, WordprobError
 from wordprob.runs.atomic_io import locked
 from wordprob.runs.executors import Executor, open_executor
-from wordprob.runs.manifest import check_unchanged, notes, plan_run, sources_in
+from wordprob.runs.manifest import check_named_again, check_unchanged, notes, plan_run, settings_in, sources_in
 from wordprob.runs.run_directory import RunDirectory
 from wordprob.runs.run_progress import ProgressTracker, RunCallback, RunProgress
-from wordprob.runs.settings import Execution, RunSettings, default_threads, require_trust
+from wordprob.runs.settings import Execution, RunSettings, default_threads
 from wordprob.runs.shard_scoring import RunWork, ShardOutcome
 from wordprob.runs.shards import Shard, cut_into_shards, plan_checksum
 from wordprob.runs.status import Status, status
@@ -84,7 +84,9 @@ def resume(
     output: str | Path,
     *,
     watch: RunCallback | None = None,
-    trust_remote_code: bool = False,
+    model: str | None = None,
+    trust_remote_code: bool | None = None,
+    model_kwargs: str | Mapping[str, Any] | None = None,
     **execution_options: Any,
 ) -> Status:
     """Continue a run that stopped, with the settings in its manifest.
@@ -95,17 +97,18 @@ def resume(
         The folder of the run.
     watch
         As for :func:`run`.
-    trust_remote_code
-        Run code that comes with the model, if the run was begun so. The manifest alone does not decide this: it may be
-        someone else's.
+    model, trust_remote_code, model_kwargs
+        The address of a server, that code of the model may run, and further arguments for loading it, if the run was
+        begun with these. The manifest alone does not decide them: it may be someone else's.
     **execution_options
         How the run is executed, as in :class:`wordprob.runs.Execution`.
     """
     execution = Execution.from_dict(execution_options)
     directory = RunDirectory(output).require()
     manifest = directory.manifest()
-    settings = RunSettings.from_dict(manifest["settings"])
-    require_trust(settings, trust_remote_code, directory.path)
+    settings = settings_in(manifest, directory.path)
+    named = {"model": model, "trust_remote_code": trust_remote_code or None, "model_kwargs": model_kwargs}
+    check_named_again(settings, named, directory.path)
     _check_model_can_score(settings)
     sources = sources_in(manifest)
     executor = open_executor(execution)

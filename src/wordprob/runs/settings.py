@@ -131,15 +131,6 @@ class RunSettings:
         return replace(self, model=replace(self.model, model=name, revision=revision))
 
 
-def require_trust(settings: RunSettings, trust_remote_code: bool, folder: Path) -> None:
-    """Raise if settings from a folder would run code that comes with a model, and the user has not agreed to it."""
-    if settings.model.trust_remote_code and not trust_remote_code:
-        raise OptionError(
-            f"the run in {folder} runs code that comes with the model {settings.model.model}, because its manifest "
-            "says so; nothing was done. If you trust that code, set `trust_remote_code` again."
-        )
-
-
 def _check_model_kwargs(model: ModelOptions) -> None:
     """Raise, unless a manifest can name the further arguments that a model is loaded with."""
     try:

@@ -78,7 +78,7 @@ def create_app(settings: ServerSettings, queue: ScoringQueue) -> ASGIApp:
     _add_api(app, settings, queue, patterns)
     app.router.add_event_handler("shutdown", patterns.close)
     _add_error_handlers(app)
-    limited = RequestLimits(app, settings.hosts, settings.max_body_bytes, _too_much_text(settings))
+    limited = RequestLimits(app, settings.hosts, settings.max_body_bytes, _too_much_text(settings), settings.token)
     return SecurityHeaders(limited)
 
 

@@ -1,12 +1,19 @@
-"""Checks that every request passes first, and headers that every response carries."""
+"""Checks that every request passes first, and headers that every response carries.
+
+starlette's TrustedHostMiddleware and uvicorn's limit on connections would do less: the one knows neither the address
+that a request arrived at nor what to advise, the other counts idle connections, so that they shut others out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import json
 import re
 from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,6 +51,10 @@ SHOWN_CHARACTERS = 100
 """How much of a client's own words an error message repeats."""
 
 
+TOKEN_COOKIE = "wordprob_token"
+"""Where a browser keeps the token, after the address with the token was opened once."""
+
+
 class RequestRefusedError(Exception):
     """A request that is refused before it is looked at: the HTTP status, and why."""
 
@@ -79,7 +90,7 @@ class SecurityHeaders:
 
 
 class RequestLimits:
-    """Refuses requests for an unknown host, from another site's page, that are not JSON, too large, or too many.
+    """Refuses requests for an unknown host, from another site's page, without the token, not JSON, too large, too many.
 
     Parameters
     ----------
@@ -92,11 +103,17 @@ class RequestLimits:
         The maximum size of a request, checked while it arrives.
     too_large
         The message for a request that is larger.
+    token
+        What every request must carry, in a header, or in a cookie that the page gets when its address has the token;
+        empty if everyone may ask.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], max_body_bytes: int, too_large: str) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], max_body_bytes: int, too_large: str, token: str = ""
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._token = token
         self._max_body_bytes = max_body_bytes
         self._too_large = too_large
         self._n_requests = 0
@@ -118,7 +135,10 @@ class RequestLimits:
                 raise RequestRefusedError(
                     503, "the server is busy with other requests. Try again in a moment.", "BusyError"
                 )
-            self._check_headers(Headers(scope=scope), scope["method"])
+            self._check_headers(scope)
+            if self._token and self._is_right(_token_in_query(scope)):
+                await _send_token_as_cookie(send, scope["path"], self._token)
+                return
             body = await asyncio.wait_for(self._read_body(receive), BODY_TIMEOUT_SECONDS)
         except TimeoutError:
             message = f"the request did not arrive within {BODY_TIMEOUT_SECONDS:.0f} seconds."
@@ -129,23 +149,43 @@ class RequestLimits:
         else:
             await self._app(scope, _replay(body, receive), send)
 
-    def _check_headers(self, headers: Headers, method: str) -> None:
-        self._check_host(headers.get("host", ""))
+    def _check_headers(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        self._check_host(headers.get("host", ""), scope.get("server"))
         _check_origin(headers.get("origin"), headers.get("host", ""))
-        if method == "POST":
+        self._check_token(headers, scope)
+        if scope["method"] == "POST":
             _check_content_type(headers.get("content-type", ""))
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > self._max_body_bytes:
             raise RequestRefusedError(413, self._too_large)
 
-    def _check_host(self, host: str) -> None:
+    def _check_host(self, host: str, arrived_at: tuple[str, int | None] | None) -> None:
+        """Refuse a host name that is neither allowed nor the very address at which the request arrived."""
         name = re.sub(r":\d+$", "", host).strip("[]").lower()
-        if name not in self._hosts:
+        if name not in self._hosts and (arrived_at is None or name != arrived_at[0]):
             raise RequestRefusedError(
                 400,
                 f"this server does not answer to the host name '{host[:SHOWN_CHARACTERS]}'. To allow it, start the "
                 f"server with {name[:SHOWN_CHARACTERS]} among its further host names (`allow_host`).",
             )
+
+    def _check_token(self, headers: Headers, scope: Scope) -> None:
+        kind, _, in_header = headers.get("authorization", "").partition(" ")
+        sent = (
+            in_header.strip() if kind.lower() == "bearer" else "",
+            _token_in_cookie(headers),
+            _token_in_query(scope),
+        )
+        if self._token and not any(self._is_right(token) for token in sent):
+            raise RequestRefusedError(
+                401,
+                "this server asks for a token. Open the address that it printed when it was started, with ?token=… at "
+                "its end, or send the header Authorization: Bearer TOKEN.",
+            )
+
+    def _is_right(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode())
 
     async def _read_body(self, receive: Receive) -> bytes:
         body = bytearray()
@@ -157,6 +197,27 @@ class RequestLimits:
             if len(body) > self._max_body_bytes:
                 raise RequestRefusedError(413, self._too_large)
         return bytes(body)
+
+
+def _token_in_query(scope: Scope) -> str:
+    values = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+    return values[0] if scope["method"] == "GET" else ""
+
+
+def _token_in_cookie(headers: Headers) -> str:
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(TOKEN_COOKIE)
+    except CookieError:
+        return ""
+    return "" if cookie is None else cookie.value
+
+
+async def _send_token_as_cookie(send: Send, path: str, token: str) -> None:
+    """Send the browser to the same page without the token in its address, which stays in histories."""
+    cookie = f"{TOKEN_COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict"
+    headers = [(b"location", quote(path).encode("ascii")), (b"set-cookie", cookie.encode("ascii"))]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _check_origin(origin: str | None, host: str) -> None:

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from wordprob import errors
 from wordprob.core.words import define
 from wordprob.errors import InputError, WordprobError
-from wordprob.processes import Channel, WorkerProcess
+from wordprob.processes import Channel, LimitedProcess, limit_memory
 from wordprob.server.waiting_line import BusyError
 
 PATTERN_TIMEOUT_SECONDS = 3.0
 """How long a pattern may take to divide the texts of a request."""
 
-START_TIMEOUT_SECONDS = 60.0
-"""How long the process may take to start."""
+MAX_MEMORY_BYTES = 1 << 30
+"""How much memory a pattern may take."""
 
 MAX_WAITING = 8
 """Patterns that may wait while one is tried."""
@@ -33,7 +33,7 @@ class PatternChecker:
         self._timeout_seconds = timeout_seconds
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wordprob-patterns")
         self._waiting = 0
-        self._process: WorkerProcess | None = None
+        self._process = LimitedProcess("wordprob.server.patterns:run_checker", timeout_seconds)
 
     async def check(self, words: str, texts: Sequence[str]) -> None:
         """Raise unless a word definition divides the texts in time.
@@ -41,7 +41,7 @@ class PatternChecker:
         Raises
         ------
         InputError
-            The pattern is none, or takes too long.
+            The pattern is none, or takes too long or too much memory.
         BusyError
             Too many patterns are waiting.
         """
@@ -56,56 +56,42 @@ class PatternChecker:
     def close(self) -> None:
         """End the process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._end()
-
-    # --- in the checker's thread ---
+        self._process.close()
 
     def _check(self, words: str, texts: tuple[str, ...]) -> None:
+        """Try a pattern, in the checker's thread."""
         try:
-            channel = self._channel()
-            channel.send((words, texts))
-            if not channel.poll(self._timeout_seconds):
-                self._end()
-                raise InputError(
-                    f"the pattern took longer than {self._timeout_seconds:g} seconds on this text and was stopped. "
-                    "Repetitions inside repetitions, as in (a|aa)+ or (a+)+, are slow; write it without them."
-                )
-            outcome, value = channel.receive()
-        except (EOFError, OSError):
-            self._end()
+            refusal = self._process.ask((words, texts))
+        except TimeoutError:
+            raise InputError(
+                f"the pattern took longer than {self._timeout_seconds:g} seconds on this text and was stopped. "
+                "Repetitions inside repetitions, as in (a|aa)+ or (a+)+, are slow; write it without them."
+            ) from None
+        except EOFError:
             raise BusyError from None
-        if outcome == "refused":
-            class_name, message = value
+        if refusal is not None:
+            class_name, message = refusal
             raise getattr(errors, class_name, WordprobError)(message)
-
-    def _channel(self) -> Channel:
-        """Return the channel to the process; start one if none is running, and wait until it is ready."""
-        if self._process is None or not self._process.running:
-            self._process = WorkerProcess("wordprob.server.patterns:run_checker")
-            if not self._process.channel.poll(START_TIMEOUT_SECONDS):
-                raise EOFError
-            self._process.channel.receive()
-        return self._process.channel
-
-    def _end(self) -> None:
-        process = self._process
-        self._process = None
-        if process is not None:
-            process.kill()
 
 
 # --- in the process ---------------------------------------------------------------------------------------------------
 
 
 def run_checker(channel: Channel) -> None:
-    """Divide the texts that arrive until the channel is closed."""
+    """Divide the texts that arrive until the channel is closed; answer with what speaks against a pattern, if any."""
+    limit_memory(MAX_MEMORY_BYTES)
     channel.send("ready")
     while True:
-        words, texts = channel.receive()
-        try:
-            definition = define(words)
-            for text in texts:
-                definition.segment(text)
-            channel.send(("divided", None))
-        except WordprobError as error:
-            channel.send(("refused", (type(error).__name__, str(error))))
+        channel.send(_refusal(*channel.receive()))
+
+
+def _refusal(words: str, texts: Sequence[str]) -> tuple[str, str] | None:
+    try:
+        definition = define(words)
+        for text in texts:
+            definition.segment(text)
+    except WordprobError as error:
+        return type(error).__name__, str(error)
+    except MemoryError:
+        return "InputError", "the pattern takes too much memory on this text. Write it without recursion or repetition."
+    return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from wordprob.options import ModelOptions
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The host names of this machine that only this machine can reach."""
+
+TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,}")
 
 MAX_BYTES_BESIDE_TEXTS = 16_384
 """The rest of a request: the names of its fields, the word definition, the ids."""
@@ -38,6 +42,8 @@ class ServerSettings:
     hosts
         Host names that the server answers to. A request that names another host is refused, so that a web site cannot
         reach the server by pointing a domain name of its own at this machine.
+    token
+        What every request must carry; empty if everyone may ask who can reach the server.
     """
 
     models: Mapping[str, ModelOptions]
@@ -45,6 +51,7 @@ class ServerSettings:
     timeout: float = 60.0
     waiting: int = 8
     hosts: Sequence[str] = LOOPBACK
+    token: str = ""
 
     @property
     def max_body_bytes(self) -> int:
@@ -91,11 +98,13 @@ def host_names(host: str) -> tuple[str, ...]:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:  # a name, not an address
+        if host.lower() in LOOPBACK:
+            return LOOPBACK
         return _without_repeats(*LOOPBACK, host.lower())
     if address.is_loopback:
         return LOOPBACK
-    if address.is_unspecified:  # 0.0.0.0 and :: listen on every address of this machine
-        return _without_repeats(*LOOPBACK, socket.gethostname().lower(), *_own_addresses())
+    if address.is_unspecified:  # 0.0.0.0 and :: listen on every address; the one that is used is allowed then
+        return _without_repeats(*LOOPBACK, socket.gethostname().lower())
     return (*LOOPBACK, str(address))
 
 
@@ -103,10 +112,24 @@ def _without_repeats(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _own_addresses() -> list[str]:
-    """Return the addresses of this machine, as far as its own host name leads to them."""
-    try:
-        entries = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [str(address[0]) for _family, _type, _protocol, _name, address in entries]
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach a server that listens on ``host``."""
+    return host_names(host) == LOOPBACK
+
+
+def chosen_token(token: str | None, host: str) -> str:
+    """Return the token of a server: the one given, or one that is made up if others can reach the server.
+
+    Examples
+    --------
+    >>> chosen_token(None, "127.0.0.1"), chosen_token("", "0.0.0.0"), len(chosen_token(None, "0.0.0.0"))
+    ('', '', 32)
+    """
+    if token is None:
+        return "" if is_loopback(host) else secrets.token_urlsafe(24)
+    if token and not TOKEN.fullmatch(token):
+        raise OptionError(
+            "`token` must have at least 8 characters: letters, digits, and . _ ~ -, so that it can be part of an "
+            "address. Leave it out, and one is made up."
+        )
+    return token

@@ -14,7 +14,7 @@ from wordprob.options import DEFAULT_MODEL, ModelOptions
 from wordprob.server.app import create_app
 from wordprob.server.connections import KEEP_ALIVE_SECONDS, TimedConnection
 from wordprob.server.job_queue import ScoringQueue
-from wordprob.server.server_settings import ServerSettings, host_names, public_names
+from wordprob.server.server_settings import ServerSettings, chosen_token, host_names, public_names
 
 __all__ = ["ServerSettings", "create_app", "serve"]
 
@@ -32,6 +32,7 @@ def serve(
     timeout: float = 60.0,
     waiting: int = 8,
     names: Sequence[str] = (),
+    token: str | None = None,
     bos: str | int | None = None,
     chat_template: str | None = None,
     chat_prompt: str | None = None,
@@ -62,12 +63,15 @@ def serve(
         The maximum number of characters in a request, the seconds that it may take, and how many requests may wait.
     names
         Further host names that the server answers to.
+    token
+        What requests must carry, as ``Authorization: Bearer TOKEN`` or in the address that is opened first. By default
+        one is made up if other machines can reach the server; with an empty one everyone may ask.
     bos, chat_template, chat_prompt, device, dtype, compile, revision, trust_remote_code
         How to open the models that are given by name, as for :func:`wordprob.load`.
     adapter, quantize, device_map, model_kwargs, masking, tokenizer, top_logprobs
         The same.
     ready
-        Called with the address of the page once the model is loaded.
+        Called with the address of the page, with the token if there is one, once the model is loaded.
     """
     shared = {
         "bos": bos,
@@ -91,7 +95,8 @@ def serve(
         max_characters=max_characters,
         timeout=timeout,
         waiting=waiting,
-        hosts=(*host_names(host), *names),
+        hosts=(*host_names(host), *(name.lower() for name in names)),
+        token=chosen_token(token, host),
     )
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -100,7 +105,7 @@ def serve(
     ):
         queue.load(settings.default_model)
         if ready is not None:
-            ready(address(listening))
+            ready(address(listening) + (f"?token={settings.token}" if settings.token else ""))
         uvicorn.Server(server_config(settings, queue)).run(sockets=[listening])
 
 

@@ -23,6 +23,7 @@ METADATA: dict[str, str] = {
     "revision": "the commit on the hub, or the version of the package",
     "path": "where a model of your own was",
     "fingerprint": "a hash of its files, for a model that is not from the hub",
+    "weights_sha256": "the SHA-256 of the file of weights; of several files, that of what `sha256sum` prints for them",
     "models": "the same of each model, where there are several",
     "tokenizer": "a fingerprint of the vocabulary",
     "words": "what a word is",

@@ -5,16 +5,20 @@ A key comes from the environment. It goes into one header and nowhere else: not 
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
-import http.client
 import json
 import os
+import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+import httpx2
+import tenacity
 
 from wordprob.errors import ModelError, OptionError
 
@@ -25,13 +29,15 @@ TIMEOUT_VARIABLE = "WORDPROB_SERVER_TIMEOUT"
 DEFAULT_TIMEOUT_SECONDS = 120.0
 MAX_ANSWER_BYTES = 1 << 28
 """More than any list of log-probabilities has."""
-CHUNK_BYTES = 1 << 16
 MAX_ATTEMPTS = 6
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 60.0
 MAX_SHOWN_CHARACTERS = 200
 """How much of a server's own message an error quotes."""
 
+Result = TypeVar("Result")
+
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
 HIDDEN = "[key]"
 TEMPORARY = (408, 409, 425, 429, 500, 502, 503, 504)
 """Answers after which another attempt may succeed."""
@@ -51,13 +57,6 @@ class RefusedError(ModelError):
 
 class NonsenseError(ModelError):
     """A server answers, but not what the protocol says."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Redirects are not followed: the key would go along."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
 
 
 def is_loopback(url: str) -> bool:
@@ -95,6 +94,8 @@ def key_for(url: str) -> str | None:
     """
     for name in KEY_VARIABLES:
         key = os.environ.get(name, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise OptionError(f"the environment variable {name} has characters in it that no key has.")
         if key and (name == KEY_VARIABLES[0] or url.startswith("https://") or is_loopback(url)):
             return key
     return None
@@ -113,10 +114,10 @@ class Client:
         check_url(url)
         self.root = url.rstrip("/").removesuffix("/completions").removesuffix("/v1")
         self._timeout_seconds = _timeout_seconds()
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if is_loopback(url):
-            handlers.append(urllib.request.ProxyHandler({}))
-        self._opener = urllib.request.build_opener(*handlers)
+        # No redirects: the key would go along. No proxy on the way to this machine itself.
+        self._http = httpx2.Client(
+            timeout=self._timeout_seconds, follow_redirects=False, trust_env=not is_loopback(url), headers=HEADERS
+        )
 
     def get(self, path: str) -> Any:
         """Return what the server has at a path, or ``None`` if it has nothing there."""
@@ -133,41 +134,35 @@ class Client:
 
     def _ask(self, path: str, body: bytes | None) -> Any:
         """Send a request, again after pauses where the failure may be temporary; return the JSON of the answer."""
-        pause = FIRST_PAUSE_SECONDS
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            try:
-                return self._send(path, body)
-            except _TemporaryError as error:
-                if attempt == MAX_ATTEMPTS:
-                    raise ServerError(
-                        f"the server at {self.root} {error} ({attempt} attempts). Is it running, and is the address "
-                        "right? What has been done is not lost: start again to go on."
-                    ) from None
-                time.sleep(min(MAX_PAUSE_SECONDS, pause if error.wait_seconds is None else error.wait_seconds))
-                pause *= 2
-        raise AssertionError("unreachable")
+        attempts = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(MAX_ATTEMPTS),
+            wait=_pause_seconds,
+            retry=tenacity.retry_if_exception_type(_TemporaryError),
+            reraise=True,
+        )
+        try:
+            return attempts(self._send, path, body)
+        except _TemporaryError as error:
+            raise ServerError(
+                f"the server at {self.root} {error} ({MAX_ATTEMPTS} attempts). Is it running, and is the address "
+                "right? What has been done is not lost: start again to go on."
+            ) from None
 
     def _send(self, path: str, body: bytes | None) -> Any:
         key = key_for(self.root)
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self.root + path, body, headers)
+        method = "GET" if body is None else "POST"
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        request = self._http.build_request(method, self.root + path, content=body, headers=headers)
         try:
-            with self._opener.open(request, timeout=self._timeout_seconds) as answer:
-                data = self._read(answer, path)
-        except urllib.error.HTTPError as error:
-            raise self._http_error(error, path, key) from None
-        except TimeoutError:
+            answer, data = _result_in_time(lambda: self._exchange(request), self._timeout_seconds)
+        except (TimeoutError, httpx2.TimeoutException):
             raise _TemporaryError(f"did not answer within {self._timeout_seconds:g} seconds") from None
-        except http.client.IncompleteRead:
-            raise _TemporaryError("broke off in the middle of an answer") from None
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
-                raise _TemporaryError(f"did not answer within {self._timeout_seconds:g} seconds") from None
-            raise _TemporaryError(f"cannot be reached: {_without(str(error.reason), key)}") from None
-        except (OSError, http.client.HTTPException) as error:
+        except (httpx2.ConnectError, httpx2.ProxyError) as error:
+            raise _TemporaryError(f"cannot be reached: {_without(str(error), key)}") from None
+        except httpx2.RequestError as error:
             raise _TemporaryError(f"broke the connection: {_without(str(error), key)}") from None
+        if not answer.is_success:
+            raise self._refusal(answer, data, path, key)
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
@@ -176,11 +171,20 @@ class Client:
                 f"the server at {self.root} answered {path} with something that is not JSON: {shown!r}."
             ) from None
 
-    def _read(self, answer: http.client.HTTPResponse, path: str) -> bytes:
-        """Return the body of an answer, which must be whole in time: the socket's own limit is on each part of it."""
+    def _exchange(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
+        """Send a request, and return the answer and its body.
+
+        The body is taken as it comes: one that is compressed, which was not asked for, could expand to any size.
+        """
+        answer = self._http.send(request, stream=True)
+        with contextlib.closing(answer):
+            return answer, self._read(answer, request.url.path)
+
+    def _read(self, answer: httpx2.Response, path: str) -> bytes:
+        """Return the body of an answer, which must be whole in time and not too large."""
         deadline = time.monotonic() + self._timeout_seconds
         data = bytearray()
-        while chunk := answer.read1(CHUNK_BYTES):
+        for chunk in answer.iter_raw():
             data += chunk
             if len(data) > MAX_ANSWER_BYTES:
                 raise NonsenseError(
@@ -188,29 +192,26 @@ class Client:
                     "address of a model's server? If so, a smaller `top_logprobs` makes answers shorter."
                 )
             if time.monotonic() > deadline:
-                raise TimeoutError
-        if answer.length:
-            raise http.client.IncompleteRead(bytes(data), answer.length)
+                raise httpx2.ReadTimeout("the answer is not whole in time")
         return bytes(data)
 
-    def _http_error(self, error: urllib.error.HTTPError, path: str, key: str | None) -> Exception:
-        said = _shortened(_message_in(error), key)
-        if error.code in (401, 403):
+    def _refusal(self, answer: httpx2.Response, data: bytes, path: str, key: str | None) -> Exception:
+        """Return the error for an answer that says no."""
+        status = answer.status_code
+        said = _shortened(_message_in(data), key)
+        if status in (401, 403):
             advice = f"Set the environment variable {KEY_VARIABLES[0]} to the server's key."
             if key is not None:
                 advice = f"It does not accept the key that the environment has ({' or '.join(KEY_VARIABLES)})."
-            return RefusedError(f"the server at {self.root} asks for a key ({error.code}). {advice}", error.code)
-        if error.code in TEMPORARY:
-            wait = _retry_after_seconds(error.headers.get("Retry-After"))
-            return _TemporaryError(f"answered {error.code}{said and f': {said}'}", wait)
-        if 300 <= error.code < 400:
+            return RefusedError(f"the server at {self.root} asks for a key ({status}). {advice}", status)
+        if status in TEMPORARY:
+            wait = _retry_after_seconds(answer.headers.get("Retry-After"))
+            return _TemporaryError(f"answered {status}{said and f': {said}'}", wait)
+        if 300 <= status < 400:
             return RefusedError(
-                f"the server at {self.root} redirects {path} elsewhere; give the address that it redirects to.",
-                error.code,
+                f"the server at {self.root} redirects {path} elsewhere; give the address that it redirects to.", status
             )
-        return RefusedError(
-            f"the server at {self.root} refuses {path} ({error.code}): {said or 'no reason'}", error.code
-        )
+        return RefusedError(f"the server at {self.root} refuses {path} ({status}): {said or 'no reason'}", status)
 
 
 class _TemporaryError(Exception):
@@ -219,6 +220,31 @@ class _TemporaryError(Exception):
     def __init__(self, message: str, wait_seconds: float | None = None) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
+
+
+def _result_in_time(function: Callable[[], Result], timeout_seconds: float) -> Result:
+    """Return what a function returns; raise ``TimeoutError`` if it takes longer.
+
+    httpx limits each part of an exchange, so that a server may take for ever by sending one byte at a time. What is not
+    done in time goes on in a thread that nobody waits for.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(timeout_seconds)
+
+
+def _pause_seconds(state: tenacity.RetryCallState) -> float:
+    """Return how long to wait before the next attempt: as long as the server asks for, or twice as long each time."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = error.wait_seconds if isinstance(error, _TemporaryError) else None
+    return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (state.attempt_number - 1) if asked is None else asked)
 
 
 def _timeout_seconds() -> float:
@@ -251,12 +277,8 @@ def _retry_after_seconds(header: str | None) -> float | None:
     return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
-def _message_in(error: urllib.error.HTTPError) -> str:
+def _message_in(data: bytes) -> str:
     """Return what a server says about an error."""
-    try:
-        data = error.read(1 << 16)
-    except (OSError, http.client.HTTPException):
-        return ""
     text = data.decode("utf-8", "replace")
     try:
         answer = json.loads(text)

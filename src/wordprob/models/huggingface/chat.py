@@ -3,19 +3,33 @@
 The template of a tokenizer is rendered around a few probe texts. What it puts before them becomes the opening of every
 text, and a control token right after them ends a text. This works only if the tokenizer writes a message in a chat as
 it writes a text by itself, which the probes show.
+
+A template is a program in a language of its own, Jinja, and comes with the model. It is rendered in a process of its
+own, with limits on time, memory and output.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wordprob.errors import ModelError, OptionError
+from wordprob.errors import ModelError, OptionError, first_line
+from wordprob.processes import Channel, LimitedProcess, limit_memory
 
 PROBES = ("mark", "The mark.", "2 marks", "éa", "(mark)")
 """Texts that a template is tried on."""
 
 FIXED_DATE = "{%- macro strftime_now(format) -%}26 Jul 2024{%- endmacro %}"
 """Put before templates, some of which mention today's date: values must not change from day to day."""
+
+RENDER_TIMEOUT_SECONDS = 10.0
+MAX_RENDERED_CHARACTERS = 1_000_000
+MAX_MEMORY_BYTES = 1 << 29
+"""What a template may take. Those of real models take milliseconds and write some hundred characters."""
+
+Chat = Sequence[Mapping[str, str]]
 
 
 class Message(NamedTuple):
@@ -68,7 +82,8 @@ def chat_frame(tokenizer: Any, message: Message, control: set[int]) -> ChatFrame
             "this model's tokeniser has no chat template, so `chat_template` cannot be used; leave it out, or choose a "
             "model that was trained on chats (their names often end in Instruct)."
         )
-    frames = {_frame(tokenizer, message, probe, control) for probe in PROBES}
+    rendered = _render(tokenizer, message, PROBES)
+    frames = {_frame(tokenizer, chat, probe, control) for chat, probe in zip(rendered, PROBES, strict=True)}
     if len(frames) > 1 or None in frames:
         raise ModelError(
             "the tokeniser writes a message in its chat template in another way than a text by itself, so "
@@ -79,9 +94,8 @@ def chat_frame(tokenizer: Any, message: Message, control: set[int]) -> ChatFrame
     return frame
 
 
-def _frame(tokenizer: Any, message: Message, text: str, control: set[int]) -> ChatFrame | None:
-    """Return what stands around one text; nothing if the text is not written there as it is by itself."""
-    rendered = _render(tokenizer, message, text)
+def _frame(tokenizer: Any, rendered: str, text: str, control: set[int]) -> ChatFrame | None:
+    """Return what stands around one text in a chat; nothing if it is not written there as it is by itself."""
     start = rendered.rfind(text)
     if start < 0:
         return None
@@ -97,19 +111,104 @@ def _frame(tokenizer: Any, message: Message, text: str, control: set[int]) -> Ch
     return ChatFrame(tuple(through[:n_before]), after, rendered[:start])
 
 
-def _render(tokenizer: Any, message: Message, text: str) -> str:
-    """Return a chat that ends in a text."""
+def _render(tokenizer: Any, message: Message, texts: Sequence[str]) -> list[str]:
+    """Return chats, each of which ends in one of the texts."""
     earlier = [] if message.prompt is None else [{"role": "user", "content": message.prompt}]
-    messages = [*earlier, {"role": message.role, "content": text}]
-    try:
-        template = FIXED_DATE + tokenizer.get_chat_template()
-        return str(tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False))
-    except Exception as error:  # templates raise what they like, most often that a chat begins with the user
+    chats = [[*earlier, {"role": message.role, "content": text}] for text in texts]
+    renderer = LimitedProcess("wordprob.models.huggingface.chat:run_renderer", RENDER_TIMEOUT_SECONDS)
+    rendered = None
+    with contextlib.closing(renderer):
+        try:
+            template = FIXED_DATE + tokenizer.get_chat_template()
+            rendered, reason = renderer.ask((template, chats, dict(tokenizer.special_tokens_map)))
+        except TimeoutError:
+            reason = f"it took longer than {RENDER_TIMEOUT_SECONDS:g} seconds and was stopped"
+        except EOFError:
+            reason = "the process that renders it ended"
+        except ValueError as error:  # of several templates, none is the default one
+            reason = first_line(error)
+    if rendered is None:
         needs_prompt = message.role == "assistant" and message.prompt is None
         advice = " Say what comes before the assistant's message with `chat_prompt`." if needs_prompt else ""
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
-        raise ModelError(f"the chat template of this model cannot be used in this way: {reason}.{advice}") from error
+        raise ModelError(f"the chat template of this model cannot be used in this way: {reason}.{advice}")
+    return list(rendered)
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
     return [int(i) for i in tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+
+# --- in the process that renders -------------------------------------------------------------------------------------
+
+
+def run_renderer(channel: Channel) -> None:
+    """Render the chats that arrive until the channel is closed: the texts, or ``None`` and why there are none."""
+    import jinja2  # noqa: F401  # before the limit: a library that is loaded takes memory too
+
+    limit_memory(MAX_MEMORY_BYTES)
+    channel.send("ready")
+    while True:
+        try:
+            channel.send((render(*channel.receive()), ""))
+        except (EOFError, OSError):
+            raise
+        except MemoryError:
+            channel.send((None, "it takes too much memory"))
+        except Exception as error:  # templates raise what they like, most often that a chat begins with the user
+            channel.send((None, first_line(error)))
+
+
+def render(template: str, chats: Sequence[Chat], special_tokens: Mapping[str, str]) -> list[str]:
+    """Return chats as a template writes them.
+
+    Parameters
+    ----------
+    template
+        The source of the template.
+    chats
+        The messages of each chat.
+    special_tokens
+        Names that the template may use: ``bos_token`` and its like.
+    """
+    compiled = _environment().from_string(template)
+    return [_joined(compiled.generate(messages=chat, add_generation_prompt=False, **special_tokens)) for chat in chats]
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    written: list[str] = []
+    n_characters = 0
+    for piece in pieces:
+        n_characters += len(piece)
+        if n_characters > MAX_RENDERED_CHARACTERS:
+            raise ModelError(f"it writes more than {MAX_RENDERED_CHARACTERS:,} characters around a text")
+        written.append(piece)
+    return "".join(written)
+
+
+def _environment() -> Any:
+    """Return the sandbox that templates are written for, with the functions and tags that transformers gives them."""
+    from jinja2 import TemplateError
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """``{% generation %}`` marks what the model writes in training; it changes nothing here."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    def to_json(value: Any, indent: int | None = None, **options: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, indent=indent, **options)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = to_json
+    environment.globals["raise_exception"] = refuse
+    return environment

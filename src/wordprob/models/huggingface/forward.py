@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wordprob.core.arrays import Ints, concat_ranges, cumulative_offsets
 from wordprob.errors import ModelError
 from wordprob.models.batching import pack, padded_batches
+from wordprob.models.devices import on_device
 from wordprob.models.huggingface.varlen_attention import VarlenAttention
 from wordprob.models.request_arrays import RequestArrays
 
@@ -194,16 +195,6 @@ class Forward:
         if not self.on_gpu:
             return nullcontext()
         return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
-
-
-def on_device(values: NDArray[Any], device: torch.device) -> torch.Tensor:
-    """Return numbers on a device; a GPU copies them by itself from pinned memory, so that nothing waits."""
-    import torch
-
-    tensor = torch.from_numpy(values)
-    if device.type == "cuda":
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
 
 
 def _distinct_configs(config: Any) -> list[Any]:

@@ -11,14 +11,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from wordprob.errors import ModelError
+from wordprob.errors import ModelError, listing
 from wordprob.models.capabilities import Capabilities
 from wordprob.models.devices import pick_device, pick_dtype
-from wordprob.models.fingerprints import describe_path
+from wordprob.models.fingerprints import describe_path, weights_digest
 from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, target_start_ids
-from wordprob.models.huggingface.hub import cache_alone_if_out_of_reach, read_config
+from wordprob.models.huggingface.hub import (
+    cache_alone_if_out_of_reach,
+    cached_files,
+    damaged_files,
+    digests_of,
+    read_config,
+)
 from wordprob.models.huggingface.load_arguments import (
     base_of_adapter,
+    check_kernels,
     check_quantized,
     loading_arguments,
     put_adapter_on,
@@ -33,7 +40,7 @@ from wordprob.models.huggingface.tokenizer import (
     message_of,
     read_tokenizer,
 )
-from wordprob.models.huggingface.weights import check_weights, read_weights
+from wordprob.models.huggingface.weights import check_index, check_layers, check_weights, read_weights
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10
@@ -111,6 +118,14 @@ def load(source: str, options: ModelOptions) -> Any:
     metadata = model_metadata(
         network, origin if directory.is_dir() else options.model, origin, revision, options.compile
     )
+    files = cached_files(source, revision or None)
+    damaged = damaged_files(files)
+    if damaged:
+        raise ModelError(
+            f"files of {source} in the hub's cache are damaged: {listing(damaged)}. Delete these and load it again."
+        )
+    if files:
+        metadata["weights_sha256"] = weights_digest(digests_of(files))
     if options.adapter is not None:
         network = put_adapter_on(network, options.adapter)
         metadata |= describe_adapter(options.adapter)
@@ -164,6 +179,11 @@ def commit(source: str, options: ModelOptions) -> str:
         return Path(cached).parent.name if isinstance(cached, str) else ""
 
 
+def damage(source: str, options: ModelOptions) -> list[str]:
+    """Return which files of a model in the hub's cache are not what the hub says; nothing is fetched."""
+    return damaged_files(cached_files(source, options.revision))
+
+
 def capabilities(source: str, options: ModelOptions) -> Capabilities | None:
     """Return what a model can do by its ``config.json``; ``None`` if that cannot be read, or does not say."""
     config = read_config(source, options.revision)
@@ -197,6 +217,9 @@ def load_network(source: str, options: ModelOptions, device: str) -> Any:
             config = AutoConfig.from_pretrained(source, **where)
         except Exception as error:
             raise _unreadable(source, error, options.trust_remote_code) from error
+        check_kernels(config, arguments, options)
+        check_layers(getattr(config, "num_hidden_layers", None), source)
+        check_index(Path(source).expanduser() / str(arguments.get("subfolder", "")))
         kind = kind_of(config)
         try:
             network, report = read_weights(source, kind, **arguments, **where)

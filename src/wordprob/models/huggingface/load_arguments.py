@@ -31,6 +31,20 @@ OWN_OPTIONS = {
 RESERVED = ("config", "ignore_mismatched_sizes", "output_loading_info", "state_dict")
 """Arguments that are needed to check what was loaded, or that would replace it."""
 
+ALLOWED_KWARGS = (
+    # how the network computes
+    *("attn_implementation", "experts_implementation", "quantization_config"),
+    # which of a model's files are read, and where its parts are kept
+    *("local_files_only", "subfolder", "use_safetensors", "variant"),
+    *("low_cpu_mem_usage", "max_memory", "offload_buffers", "offload_folder", "offload_state_dict"),
+    # settings in config.json that are sometimes changed
+    *("max_position_embeddings", "rope_parameters", "rope_scaling", "rope_theta", "sliding_window"),
+    "tie_word_embeddings",
+)
+"""Arguments that may be given. Others could run code (``weights_only``, kernels), send a key, or change the server."""
+
+FLASH_PACKAGES = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
+"""Packages that compute attention; transformers takes a kernel from the hub where one is asked for and is missing."""
 
 PROMPT_ADAPTERS = "prompt tuning, prefix tuning, P-tuning"
 
@@ -76,6 +90,11 @@ def parse_model_kwargs(value: str | Mapping[str, Any]) -> dict[str, Any]:
             raise OptionError(f"`model_kwargs` has '{name}', for which there is the option `{OWN_OPTIONS[name]}`.")
         if name in RESERVED:
             raise OptionError(f"`model_kwargs` has '{name}', which wordprob sets itself; leave it out.")
+        if name not in ALLOWED_KWARGS:
+            raise OptionError(
+                f"`model_kwargs` has '{name}', which is not allowed; use {', '.join(sorted(ALLOWED_KWARGS))}. For "
+                "anything else, load the model with transformers and pass it to wordprob.Scorer."
+            )
     return parsed
 
 
@@ -110,6 +129,48 @@ def loading_arguments(options: ModelOptions, dtype: Any) -> dict[str, Any]:
             raise OptionError("`quantize` and the quantization_config in `model_kwargs` say the same; choose one.")
         arguments["quantization_config"] = quantization_config(options.quantize, dtype)
     return arguments
+
+
+def check_kernels(config: Any, arguments: dict[str, Any], options: ModelOptions) -> None:
+    """Raise if attention would be computed by code from the hub, unless the options allow remote code.
+
+    Parameters
+    ----------
+    config
+        The model's configuration, whose file may name a kernel.
+    arguments
+        What :func:`loading_arguments` returned. Where kernels are allowed, transformers is told so here.
+    options
+        Where ``trust_remote_code`` is.
+    """
+    asked = arguments.get("attn_implementation")
+    from_config = [] if isinstance(asked, str) else _attention_names(config)
+    from_options = list(asked.values()) if isinstance(asked, Mapping) else [asked]
+    kernels = [name for name in (*from_options, *from_config) if isinstance(name, str) and _is_remote(name)]
+    if kernels and not options.trust_remote_code:
+        asker = "`model_kwargs`" if kernels[0] in from_options else "config.json"
+        raise ModelError(
+            f"{asker} of {options.model} sets attn_implementation to '{kernels[0]}', which is code that would be taken "
+            "from the hub and run; nothing was run. If you trust that code, set `trust_remote_code`; otherwise set "
+            '`model_kwargs` to {"attn_implementation": "sdpa"}.'
+        )
+    if kernels:
+        arguments["allow_all_kernels"] = True
+
+
+def _attention_names(config: Any) -> list[str | None]:
+    """Return the implementations of attention that a configuration and those inside it name."""
+    inner = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    names = [getattr(config, "_attn_implementation", None)]
+    return names + [name for part in inner if part is not None for name in _attention_names(part)]
+
+
+def _is_remote(implementation: str) -> bool:
+    """Return True if transformers would take an implementation of attention from the hub."""
+    name = implementation.rpartition("|")[2]
+    if name in FLASH_PACKAGES:
+        return find_spec(FLASH_PACKAGES[name]) is None
+    return "/" in name or name.startswith("flash_attention")
 
 
 # --- fewer bits -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wordprob.core.arrays import Ints
-from wordprob.models.huggingface.forward import on_device
+from wordprob.models.devices import on_device
 
 if TYPE_CHECKING:
     import torch

@@ -6,18 +6,23 @@ that report, and a model with such a tensor is refused.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
 import regex
 
-from wordprob.errors import ModelError, listing
+from wordprob.errors import ModelError, first_line, listing
 
 COMPUTED_BUFFER = regex.compile(
     r"(?:^|\.)(?:(?:original_)?inv_freq|position_ids|masked_bias|attn\.bias|attention\.bias)$"
 )
 """Buffers that a network computes by itself and that older checkpoints have, or lack: frequencies, places, masks."""
+
+MAX_LAYERS = 2000
+"""More than any model has; transformers would build millions of layers before it notices that there are no weights."""
 
 SOURCE_ADVICE = "Do config.json and the weights belong to the same model, and is the download complete?"
 
@@ -41,6 +46,30 @@ def read_weights(source: Any, kind: str = "CausalLM", **options: Any) -> tuple[A
     if kind == "MaskedLM":
         report["unexpected_keys"] = [key for key in report["unexpected_keys"] if not OTHER_HEADS.search(key)]
     return network, report
+
+
+def check_layers(count: object, name: str) -> None:
+    """Raise if a model declares more layers than any model has."""
+    if isinstance(count, int) and count > MAX_LAYERS:
+        raise ModelError(f"{name} declares {count:,} layers; no model has more than {MAX_LAYERS:,}. Is it damaged?")
+
+
+def check_index(directory: Path) -> None:
+    """Raise if an index of weights in a directory names a file that is not in the same directory.
+
+    For a model on the hub, ``directory`` does not exist, and huggingface_hub makes the same check.
+    """
+    for path in sorted(directory.glob("*.index.json")):
+        try:
+            files = set(json.loads(path.read_bytes())["weight_map"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ModelError(f"{path} cannot be read as an index of weights: {first_line(error)}.") from error
+        for name in sorted(map(str, files)):
+            if PurePath(name).name != name or PureWindowsPath(name).name != name:
+                raise ModelError(
+                    f"{path} says that weights are in '{name}', which is not a file in the same directory; nothing was "
+                    "loaded. Is the model from a source that you trust?"
+                )
 
 
 def check_weights(network: Any, report: Mapping[str, Any], name: str, advice: str = SOURCE_ADVICE) -> None:

@@ -93,20 +93,10 @@ class GGUFTokenizer:
         """Return the template."""
         return self.chat_template or ""
 
-    def apply_chat_template(self, messages: Sequence[dict[str, str]], chat_template: str, **_: Any) -> str:
-        """Return a chat as text."""
-        from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        def refuse(message: str) -> None:
-            raise TemplateError(message)
-
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.globals["raise_exception"] = refuse
-        special = {"bos_token": self._text_of(self.bos_token_id), "eos_token": self._text_of(self.eos_token_id)}
-        return environment.from_string(chat_template).render(messages=messages, add_generation_prompt=False, **special)
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        """The tokens that the template may name."""
+        return {"bos_token": self._text_of(self.bos_token_id), "eos_token": self._text_of(self.eos_token_id)}
 
     def _text_of(self, token: int | None) -> str:
         return "" if token is None else self._texts[token]

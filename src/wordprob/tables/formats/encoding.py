@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wordprob.errors import EncodingError, InputError, InputWarning, OptionError, OutputError
-from wordprob.tables.formats.compression import DAMAGED, compression_of, open_file
+from wordprob.tables.formats.compression import DAMAGED, compression_of, read_whole
 
 UTF8_MARK = codecs.BOM_UTF8
 BYTE_ORDER_MARKS = {
@@ -110,8 +110,7 @@ def read_bytes(path: str | Path) -> bytes:
     if not path.exists():
         raise InputError(f"no such file: {path}")
     try:
-        with open_file(path) as file:
-            return file.read()
+        return read_whole(path)
     except DAMAGED as error:
         reason = getattr(error, "strerror", None) or error
         damaged = "it is damaged or breaks off: " if compression_of(path) else ""
