@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from conftest import shared
 from runs_helpers import (
     HANG,
     HOLD,
@@ -29,8 +31,6 @@ from runs_helpers import (
     toy_corpus,
     wait_until,
 )
-
-from conftest import shared
 from wordprob import runs
 from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import ray as ray_executor

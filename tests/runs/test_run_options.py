@@ -6,10 +6,10 @@ import json
 
 import pandas as pd
 import pytest
-from runs_helpers import assert_same_run, read_shards, real_corpus, toy_corpus
 
 import wordprob
 from conftest import shared
+from runs_helpers import assert_same_run, read_shards, real_corpus, toy_corpus
 from wordprob import runs
 from wordprob.cli.run import run as run_command
 from wordprob.core.words import define

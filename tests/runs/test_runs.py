@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from runs_helpers import TEXTS, assert_same_run, call_command, finished_files, read_shards, real_corpus, toy_corpus
 
 import wordprob
 from conftest import shared
+from runs_helpers import TEXTS, assert_same_run, call_command, finished_files, read_shards, real_corpus, toy_corpus
 from wordprob import runs
 from wordprob.errors import InputError, ModelError, OptionError, OutputError
 from wordprob.models.exact import ToyTokenizer

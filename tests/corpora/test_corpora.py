@@ -12,7 +12,7 @@ from wordprob import corpora
 from wordprob.corpora.pimentel_meister import without_byte_spelling
 from wordprob.errors import DownloadError, InputError, OptionError
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 local = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data is absent")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_long_text_sections import full_log_probs
 
 import wordprob
 from conftest import MODELS, TOKENIZERS, shared
 from random_lm import RandomLM
-from test_long_text_sections import full_log_probs
 from wordpiece import WordPiece
 from wordprob import Scorer
 from wordprob.core import words

@@ -19,7 +19,7 @@ import wordprob as package
 from wordprob.cli import main
 from wordprob.cli.messages import to_flags
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXACT = ["--model", "exact:bow"]
 NAMED = ["--word-column", "word", "--group-by", "item,condition"]
 READING = "item,condition,region,word,rt\n" + "".join(

@@ -2,7 +2,7 @@
 
 A change of these numbers is a change for users: it belongs in the changelog, with the reason. To write the table again:
 
-    python tests/test_golden.py
+    python tests/whole/test_golden.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 import wordprob
 from conftest import MODELS, TOKENIZERS, shared
 from random_lm import RandomLM

@@ -24,7 +24,7 @@ from wordprob.cli import cli
 from wordprob.errors import WordprobError
 from wordprob.models import exact
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests/analysis/r/small.tsv"
 
 # --- a model ------------------------------------------------------------------------------------------------------

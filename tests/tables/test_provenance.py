@@ -177,7 +177,7 @@ def test_labels_of_models(model_directory, tmp_path, monkeypatch):
 def test_the_keys_are_documented():
     from pathlib import Path
 
-    reference = (Path(__file__).resolve().parents[1] / "docs/reference.md").read_text(encoding="utf-8")
+    reference = (Path(__file__).resolve().parents[2] / "docs/reference.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in reference for name in METADATA)
 
 

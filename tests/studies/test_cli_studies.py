@@ -26,9 +26,9 @@ from wordprob.scoring.scorer import Scorer
 from wordprob.studies import ReadingTimesOptions, WordLengthsOptions
 from wordprob.studies.reading_time_tables import corpus_and_model
 
-SHARED = Path(__file__).parents[1].parent / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 PAPER = SHARED / "data" / "paper_reading_times"
-SMALL = Path(__file__).parent / "analysis" / "r" / "small.tsv"
+SMALL = Path(__file__).parents[1] / "analysis" / "r" / "small.tsv"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason="../shared/data/paper_reading_times is absent")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 TIMEOUT_SECONDS = 300
 ENTRY_POINT = "import sys\nfrom wordprob.cli import main\nsys.argv[0] = 'wordprob'\nmain()\n"
 SMALL_RAY = "from wordprob.runs.executors import ray\nray.INIT_OPTIONS.update(object_store_memory=100 << 20)\n"

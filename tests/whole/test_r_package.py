@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1]
+SOURCE = Path(__file__).resolve().parents[2]
 TESTS = SOURCE / "r/tests/wordprob.R"
 TIMEOUT_SECONDS = 500
 
