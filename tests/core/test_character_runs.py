@@ -50,9 +50,9 @@ def test_runs_are_the_same_in_another_process():
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_scored_as_the_pattern_is(load_shared, pattern):
+def test_scored_as_the_pattern_is(load_model, pattern):
     texts = ["“Don't,” she said (twice).", "a well-known word... and so on", "3.14 is pi"]
-    scorer = load_shared("stories15M")
+    scorer = load_model("small-llama2")
     by_pattern = scorer.score(texts, f"regex:{pattern}").to_pandas()
     by_runs = scorer.score(texts, one_character_decides(define(f"regex:{pattern}"))).to_pandas()
     assert by_runs["word"].tolist() == by_pattern["word"].tolist()
@@ -93,8 +93,8 @@ def test_next_words_of_exact_languages(family, pattern, context):
     assert all(each.word.isalnum() or "'" in each.word for each in found.words)
 
 
-def test_white_space_as_a_pattern(load_shared):
-    scorer = load_shared("stories15M")
+def test_white_space_as_a_pattern(load_model):
+    scorer = load_model("small-llama2")
     by_rule = scorer.next_words("Once upon a time, there", "whitespace", top=5)
     by_pattern = scorer.next_words("Once upon a time, there", r"regex:\S+", top=5)
     assert [each.word for each in by_pattern.words] == [each.word for each in by_rule.words]

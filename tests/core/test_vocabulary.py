@@ -9,7 +9,8 @@ import pytest
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from conftest import MODELS, TOKENIZERS
+from conftest import MODELS, SMALL_TOKENIZERS, TOKENIZERS
+from small_tokenizers import SPACELESS
 from wordprob.core import words
 from wordprob.core.atoms import TokenLabeller, atoms_of
 from wordprob.core.byte_alphabet import byte_alphabet
@@ -39,11 +40,25 @@ EXPECTED = {
     "fiction-bow": ("metaspace", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
     "fiction-eow": ("metaspace", "eow", False, "<|endoftext|>", ("<|endoftext|>",)),
     "stories15M": ("metaspace", "bow", True, "<s>", ("</s>",)),
+    "small-gpt2": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-gpt-neox": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-llama3": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-qwen2": ("byte-level", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-llama2": ("metaspace", "bow", True, "<s>", ("</s>",)),
+    "small-gemma": ("metaspace", "bow", False, "<s>", ("</s>",)),
+    "small-unigram": ("metaspace", "bow", True, "<s>", ("</s>",)),
+    "small-bow": ("metaspace", "bow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-eow": ("metaspace", "eow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-clip": ("byte-level </w>", "eow", False, "<|endoftext|>", ("<|endoftext|>",)),
+    "small-openai-gpt": ("</w>", "eow", False, None, ()),
+    "small-bert": ("##", "bow", False, "[BOS]", ("[EOS]",)),
+    "small-ctrl": ("@@", "eow", False, None, ()),
 }
-LOSSY = ("ctrl", "openai-gpt")
+LOSSY = ("ctrl", "openai-gpt", *SPACELESS)
+EVERY = [*SMALL_TOKENIZERS, *TOKENIZERS, *MODELS]
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", EVERY)
 def test_what_is_detected(tokenizer_of, name):
     found = tokenizer_of(name).vocabulary
     start = None if found.start is None else found.tokens[found.start]
@@ -52,10 +67,10 @@ def test_what_is_detected(tokenizer_of, name):
     assert found.lossy == (name in LOSSY)
 
 
-@pytest.mark.parametrize("name", [n for n in (*TOKENIZERS, *MODELS) if n not in LOSSY])
+@pytest.mark.parametrize("name", [n for n in EVERY if n not in (*LOSSY, "small-unigram")])
 def test_bytes_of_a_text_are_the_bytes_of_its_tokens(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
-    composes = name in ("gpt-neox", "qwen2_5")  # so e + ´ is not kept
+    composes = name in ("gpt-neox", "qwen2_5", "small-gpt-neox", "small-qwen2")  # so e + ´ is not kept
     sample = SAMPLE.replace("e\u0301", "é") if composes else SAMPLE
     tokens = tokenizer.encode([sample])[0]
     data = sample.encode()
@@ -66,7 +81,7 @@ def test_bytes_of_a_text_are_the_bytes_of_its_tokens(tokenizer_of, name):
     assert b"".join(spans) == data
 
 
-@pytest.mark.parametrize("name", ["gemma", "gpt2", "llama2", "qwen2_5", "fiction-eow", "openai-gpt"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-llama2", "small-qwen2", "small-eow", "small-openai-gpt"])
 def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
     for texts in ([SAMPLE.replace("e\u0301", "é"), "", "She saw", " the mark. "], [SAMPLE], ["x", "e\u0301"], []):
@@ -82,7 +97,7 @@ def test_many_texts_have_the_spans_that_each_has_alone(tokenizer_of, name):
 
 def test_tokens_are_found_behind_any_white_space(tokenizer_of):
     """CTRL's tokeniser does not tell where its tokens stand, and drops white space."""
-    tokenizer = tokenizer_of("ctrl")
+    tokenizer = tokenizer_of("small-ctrl")
     text = "a no-break\u00a0space, an em\u2003space"
     tokens = tokenizer.encode([text])[0]
     data = text.encode()
@@ -90,7 +105,7 @@ def test_tokens_are_found_behind_any_white_space(tokenizer_of):
     assert written == [tokenizer.vocabulary.token_bytes[i] for i in tokens.ids]
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", EVERY)
 def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
     """Each id's bytes are what the tokeniser's own decoder gives for it, next to a neighbour."""
     tokenizer = tokenizer_of(name)
@@ -99,7 +114,7 @@ def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
     known = [i for i, piece in enumerate(found.pieces) if piece]
     anchor = int(tokenizer.encode(["a"])[0].ids[-1])
     checked = 0
-    for i in rng.choice(known, 3000, replace=False).tolist():
+    for i in rng.choice(known, min(len(known), 3000), replace=False).tolist():
         try:
             text = found.pieces[i].decode()
         except UnicodeDecodeError:
@@ -107,10 +122,10 @@ def test_every_token_decodes_to_its_bytes(tokenizer_of, name):
         whole = decode([anchor, i, anchor], clean_up_tokenization_spaces=False)
         assert text.strip().replace(" ", "") in whole.replace(" ", ""), (i, text, whole)
         checked += 1
-    assert checked > 2000
+    assert checked > min(len(known), 3000) / 2
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", EVERY)
 def test_atoms_partition_the_vocabulary(tokenizer_of, name):
     found = tokenizer_of(name).vocabulary
     for rule in (words.Whitespace(), words.Punctuation(), Regex(r"[\w']+")):
@@ -125,7 +140,7 @@ def test_atoms_partition_the_vocabulary(tokenizer_of, name):
 
 
 def test_newlines_and_no_break_spaces_are_white_space_atoms(tokenizer_of):
-    tokenizer = tokenizer_of("smollm2")
+    tokenizer = tokenizer_of("small-gpt2")
     atoms = atoms_of(tokenizer.vocabulary, words.Whitespace())
     for gap in (" a", "\n", "\t", "\u00a0"):
         first = tokenizer.encode([f"x{gap}b"])[0].ids[1]
@@ -144,7 +159,7 @@ def test_a_cut_off_character_has_the_labels_that_it_can_become():
 
 
 def test_a_cut_off_character_ends_a_word_for_certain_only_if_all_it_can_become_do(tokenizer_of):
-    atoms = atoms_of(tokenizer_of("smollm2").vocabulary, words.Punctuation())
+    atoms = atoms_of(tokenizer_of("small-gpt2").vocabulary, words.Punctuation())
     ending = frozenset({"punctuation", "open", "apostrophe", "space", END})
     ambiguous = atoms.ambiguous(ending)
     assert ambiguous
@@ -153,7 +168,7 @@ def test_a_cut_off_character_ends_a_word_for_certain_only_if_all_it_can_become_d
 
 
 def test_how_much_of_a_cut_off_character_ends_a_word(tokenizer_of):
-    vocabulary = tokenizer_of("smollm2").vocabulary
+    vocabulary = tokenizer_of("small-gpt2").vocabulary
     atoms = atoms_of(vocabulary, words.Whitespace())
     token = {vocabulary.token_bytes[n]: n for n in range(vocabulary.size)}
     for ending, no_break_space in ((frozenset({"space", END}), 0.0), (frozenset({"letter", "punctuation"}), 1.0)):
@@ -168,13 +183,19 @@ def test_how_much_of_a_cut_off_character_ends_a_word(tokenizer_of):
 
 
 def test_a_partition_is_made_once(tokenizer_of):
-    vocabulary, rule = tokenizer_of("gpt2").vocabulary, words.define("punctuation")
+    vocabulary, rule = tokenizer_of("small-gpt2").vocabulary, words.define("punctuation")
     assert atoms_of(vocabulary, rule) is atoms_of(vocabulary, rule)
     assert atoms_of(vocabulary, rule, vocabulary.size + 1) is not atoms_of(vocabulary, rule)
     assert atoms_of(vocabulary, words.define("whitespace")) is not atoms_of(vocabulary, rule)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name in EVERY if name != "small-unigram"),
+        pytest.param("small-unigram", marks=pytest.mark.xfail(strict=True, reason="matches </s> among its pieces")),
+    ],
+)
 def test_special_tokens_in_a_text_are_text(tokenizer_of, name):
     """A text about <|endoftext|> does not end there."""
     tokenizer = tokenizer_of(name)
@@ -185,7 +206,7 @@ def test_special_tokens_in_a_text_are_text(tokenizer_of, name):
 
 def test_a_tokeniser_without_offsets(tokenizer_of):
     """CTRL is slow and has no offsets: its pieces are looked for in the text."""
-    tokenizer = tokenizer_of("ctrl")
+    tokenizer = tokenizer_of("small-ctrl")
     text = "She saw  the mark.\nIt’s the marker, café!"
     tokens = tokenizer.encode([text])[0]
     data = text.encode()
@@ -196,7 +217,7 @@ def test_a_tokeniser_without_offsets(tokenizer_of):
 
 
 def test_a_lossy_tokeniser_keeps_its_offsets(tokenizer_of):
-    tokenizer = tokenizer_of("openai-gpt")
+    tokenizer = tokenizer_of("small-openai-gpt")
     text = "She saw the Café, 中!"
     tokens = tokenizer.encode([text])[0]
     spans = [text.encode()[a:b].decode() for a, b in zip(tokens.starts, tokens.ends, strict=True)]
@@ -205,7 +226,7 @@ def test_a_lossy_tokeniser_keeps_its_offsets(tokenizer_of):
 
 def test_text_that_the_tokeniser_composes_keeps_the_users_offsets(tokenizer_of):
     text = "un cafe\u0301 noir"  # e and a combining accent: Pythia's tokeniser composes them
-    tokens = tokenizer_of("gpt-neox").encode([text])[0]
+    tokens = tokenizer_of("small-gpt-neox").encode([text])[0]
     assert not tokens.exact
     assert tokens.ends.max() == len(text.encode())
     assert (np.diff(tokens.starts) >= 0).all()

@@ -95,8 +95,8 @@ OWN_TOLERANCE_BITS = 1e-3
 
 
 @pytest.mark.parametrize("tolerance", [math.inf, 1.0])
-def test_no_tokenizers_own_spelling_is_left_out(load_shared, tolerance):
-    scorer = load_shared("fiction-eow")
+def test_no_tokenizers_own_spelling_is_left_out(load_model, tolerance):
+    scorer = load_model("small-eow")
     text = "She saw the little marked. Bulwarks and"
     table = scorer.score(text, spellings="all", tolerance=tolerance).to_pandas()
     assert (table["surprisal_all"] <= table["surprisal"] + OWN_TOLERANCE_BITS).all()
@@ -110,7 +110,7 @@ def test_no_tokenizers_own_spelling_is_left_out(load_shared, tolerance):
 
 def test_cut_off_characters_in_the_tokenizers_own_spellings_are_not_certain(tokenizer_of):
     """What is counted of them may turn out to end no word, so that it is no part of the certain mass."""
-    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("small-gpt2")))
     reference = AllSequences(scorer.model.tokenizer, probabilities(scorer.model), prune=1e-7)
     for text in ("naïve", "It's a dax."):
         table = scorer.score(text, spellings="all", tolerance=math.inf).to_pandas()
@@ -413,7 +413,7 @@ def test_continuations_have_the_values_of_whole_texts(leaky):
 
 
 def test_tokenizers_that_rewrite_texts_have_no_values(tokenizer_of):
-    scorer = wordprob.Scorer(FlatLM(tokenizer_of("openai-gpt")))
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("small-openai-gpt")))
     table = scorer.score("She saw it", spellings="all").to_pandas()
     assert table["surprisal"].notna().any()
     assert table["surprisal_all"].isna().all()
@@ -542,7 +542,7 @@ def test_what_the_model_sees_before_prefixes(leaky, max_text_tokens, heads):
 
 
 def test_masses_after_a_word_do_not_depend_on_the_others(tokenizer_of):
-    scorer = wordprob.Scorer(FlatLM(tokenizer_of("gpt2")))
+    scorer = wordprob.Scorer(FlatLM(tokenizer_of("small-gpt2")))
     finder = prepare(scorer, ["She saw it."], definition="punctuation").search_plan.words[0].finder
     n_atoms = len(scorer.preparer(define("punctuation")).atoms.labels)
     log_masses = np.random.default_rng(1).normal(-9.0, 5.0, size=(50, n_atoms))
@@ -591,9 +591,9 @@ def test_each_spelling_has_its_own_probability(leaky):
             assert each.probability == pytest.approx(p / reached, rel=1e-9)
 
 
-def test_every_own_spelling_is_marked(load_shared):
+def test_every_own_spelling_is_marked(load_model):
     """An end-of-word tokenizer writes a word in one way before a space, and in another one at the end of a text."""
-    found = load_shared("fiction-eow").spellings("She saw the", "blicket")
+    found = load_model("small-eow").spellings("She saw the", "blicket")
     assert {each.tokens for each in found.spellings if each.is_own} == {("b", "li", "cket "), ("b", "lic", "ket")}
     assert found.spellings[0].is_own
     assert found.spellings[0].probability == pytest.approx(found.own_probability, rel=1e-3)
@@ -621,15 +621,15 @@ def contains(ids, part):
     return any(tuple(ids[n : n + len(part)]) == part for n in range(len(ids)))
 
 
-def test_tokens_that_write_the_same_are_told_apart(load_shared):
-    found = load_shared("stories15M").spellings("a", "x.")
+def test_tokens_that_write_the_same_are_told_apart(load_model):
+    found = load_model("small-llama2").spellings("a", "x.")
     tokens = [each.tokens for each in found.spellings]
     assert len(set(tokens)) == len(tokens)
     assert ("<0x20>", "x", ".") in tokens
     assert (" x", ".<U+000D>") in tokens
     table = found.to_pandas()
     assert table["ids"].is_unique
-    vocabulary = load_shared("stories15M").model.tokenizer.vocabulary
+    vocabulary = load_model("small-llama2").model.tokenizer.vocabulary
     written = [b"".join(vocabulary.token_bytes[int(token)] for token in ids.split()) for ids in table["ids"]]
     assert all(each.startswith(b" x.") for each in written)
 

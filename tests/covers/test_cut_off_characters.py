@@ -24,7 +24,7 @@ def model(tokenizer_of):
     """A model under which cut-off characters matter everywhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat_lm, "LIGHT", -2.0)
-        return FlatLM(tokenizer_of("gpt2"))
+        return FlatLM(tokenizer_of("small-gpt2"))
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_nothing_is_asked_where_any_error_is_allowed(score, definition):
 
 
 def test_what_ends_a_word_whatever_it_becomes_is_not_read_on(tokenizer_of):
-    vocabulary, rule = tokenizer_of("gpt2").vocabulary, words.define("punctuation")
+    vocabulary, rule = tokenizer_of("small-gpt2").vocabulary, words.define("punctuation")
     atoms = atoms_of(vocabulary, rule)
     tokens = CutOffTokens(vocabulary, rule, atoms)
     ending = frozenset({"punctuation", "open", "apostrophe", "space", END})

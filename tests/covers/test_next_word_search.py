@@ -15,8 +15,8 @@ from wordprob.scoring.next_word_batch import SearchRunner
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_probabilities_by_kind(load_shared, definition, dtype):
-    scorer = load_shared("fiction-bow")
+def test_probabilities_by_kind(load_model, definition, dtype):
+    scorer = load_model("small-bow")
     tokens = NextTokens(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, define(definition))
     probabilities = np.random.default_rng(1).dirichlet(np.full(scorer.model.vocab_size, 0.05)).astype(dtype)
     probabilities[::7] = 0.0
@@ -78,8 +78,8 @@ NEXT = (" house", " 1900", "ing", ".", ' "', " the mark", "\n\nA", " é", "'s", 
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
-def test_texts_have_the_same_tokens_in_pieces(load_shared, name, definition):
-    scorer = load_shared(name)
+def test_texts_have_the_same_tokens_in_pieces(load_model, name, definition):
+    scorer = load_model(name)
     tokenizer = scorer.model.tokenizer
     tokens = NextTokens(tokenizer.vocabulary, scorer.model.vocab_size, define(definition))
     for context in CONTEXTS:
@@ -92,9 +92,9 @@ def test_texts_have_the_same_tokens_in_pieces(load_shared, name, definition):
             assert reader._cover(ids, size) == ids[: int(np.searchsorted(written, size)) + 1]
 
 
-def test_the_model_is_asked_once_about_a_context(load_shared):
+def test_the_model_is_asked_once_about_a_context(load_model):
     """What it says along a context when that is run is not asked for again."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     asked = []
 
     class Asked(SearchRunner):

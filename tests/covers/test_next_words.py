@@ -77,8 +77,8 @@ def test_several_contexts_and_a_table():
     assert table["surprisal"][0] == pytest.approx(-math.log2(table["probability"][0]))
 
 
-def test_a_real_model(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_a_real_model(load_model):
+    scorer = load_model("small-bow")
     found = scorer.next_words("It was in the", top=5, max_open=400)
     again = scorer.score_continuations("It was in the", [each.word for each in found.words], unit="nats").to_pandas()
     np.testing.assert_allclose(again["surprisal"], [-math.log(each.probability) for each in found.words], atol=1e-4)
@@ -152,8 +152,8 @@ def test_contexts_after_which_nothing_can_come():
         scorer.next_words("the the mark")
 
 
-def test_a_context_that_is_too_long(load_shared):
-    scorer = load_shared("stories15M")
+def test_a_context_that_is_too_long(load_model):
+    scorer = load_model("small-llama2")
     with pytest.raises(InputError, match=r"the context has \d+ tokens, and the model takes 256"):
         scorer.next_words("One day she saw a dog. " * 40)
 
@@ -264,9 +264,9 @@ def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 @pytest.mark.parametrize("context", ["in the", "no.", 'a "b', "1,0"])
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
-def test_own_spellings_of_a_context_are_all_found(load_shared, name, context, definition):
+def test_own_spellings_of_a_context_are_all_found(load_model, name, context, definition):
     """The slow way: go through all tokens that keep the context, and ask of each whole spelling if it is written."""
-    scorer = load_shared(name)
+    scorer = load_model(name)
     rule = define(definition)
     tokenizer = scorer.model.tokenizer
     tokens = NextTokens(tokenizer.vocabulary, scorer.model.vocab_size, rule)
@@ -289,8 +289,8 @@ def test_own_spellings_of_a_context_are_all_found(load_shared, name, context, de
 
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_words_have_the_values_with_which_texts_are_scored(load_shared, definition):
-    scorer = load_shared("fiction-bow")
+def test_words_have_the_values_with_which_texts_are_scored(load_model, definition):
+    scorer = load_model("small-bow")
     contexts = ["It was in the", "She looked at", "No, said the"]
     for found in scorer.next_words(contexts, definition, top=20, max_open=300):
         words = [each.separator + each.word for each in found.words]
@@ -299,8 +299,8 @@ def test_words_have_the_values_with_which_texts_are_scored(load_shared, definiti
         np.testing.assert_allclose(scored, [-math.log(each.probability) for each in found.words], atol=1e-4)
 
 
-def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_model):
+    scorer = load_model("small-bow")
     contexts = ["It was in the", "It was", "She looked at the", "It was in the", ""]
     together = scorer.next_words(contexts, top=6, max_open=100)
     for context, found in zip(contexts, together, strict=True):

@@ -54,7 +54,7 @@ def test_most_words_of_most_tokenizers_have_one_spelling(tokenizer_of):
 
 def test_a_carriage_return_joined_to_a_full_stop_is_found(tokenizer_of):
     """SentencePiece vocabularies trained on web pages have such tokens too."""
-    found = spellings(tokenizer_of("mistral-7b-v0.1"), words.Whitespace(), "She saw the mark.")
+    found = spellings(tokenizer_of("small-llama2"), words.Whitespace(), "She saw the mark.")
     assert found == {("▁mark", ".\r")}
 
 
@@ -65,26 +65,26 @@ def test_joined_punctuation_and_newlines_are_found(tokenizer_of, name):
 
 
 def test_end_of_word_twins_are_found(tokenizer_of):
-    assert spellings(tokenizer_of("fiction-eow"), words.Punctuation(), "She saw the mark") == {("the▁", "mark▁")}
-    assert spellings(tokenizer_of("fiction-eow"), words.Whitespace(), "She saw the mark.") == {("mark", ".▁")}
+    assert spellings(tokenizer_of("small-eow"), words.Punctuation(), "She saw the mark") == {("the▁", "mark▁")}
+    assert spellings(tokenizer_of("small-eow"), words.Whitespace(), "She saw the mark.") == {("mark", ".▁")}
 
 
 def test_punctuation_that_the_definition_splits_counts_as_a_right_context(tokenizer_of):
-    found = spellings(tokenizer_of("gpt2"), words.Punctuation(), "She saw the mark.")
+    found = spellings(tokenizer_of("small-gpt2"), words.Punctuation(), "She saw the mark.")
     assert {("Ġmark", '."'), ("Ġmark", ".)")} <= found
     assert ("Ġmark", "..") not in found, "an ellipsis is another word"
 
 
 def test_letters_after_an_apostrophe_go_on_with_it(tokenizer_of):
-    found = spellings(tokenizer_of("gpt2"), words.Punctuation(), "It was Charles'")
+    found = spellings(tokenizer_of("small-gpt2"), words.Punctuation(), "It was Charles'")
     assert ("ĠCharles", "'s") not in found
-    found = spellings(tokenizer_of("gpt2"), words.Punctuation(), "It was '")
+    found = spellings(tokenizer_of("small-gpt2"), words.Punctuation(), "It was '")
     assert ("Ġwas", "Ġ's") in found or not any(token.endswith("'s") for _, token in found)
 
 
 def test_a_spelling_may_leave_before_the_word(tokenizer_of):
     """The observed token holds the word before it as well."""
-    tokenizer, rule = tokenizer_of("gpt2"), words.Punctuation()
+    tokenizer, rule = tokenizer_of("small-gpt2"), words.Punctuation()
     alignment = aligned(tokenizer, rule, ['He said "no."'])
     branches = Branches()
     finder_of(tokenizer, rule).add_branches(alignment, np.array([alignment.n_words - 1]), branches)
@@ -141,7 +141,7 @@ def test_the_filter_misses_no_word_that_a_token_reaches_over(tokenizer_of, name,
 
 
 def test_continuations_need_a_place_where_a_word_may_end(tokenizer_of):
-    continuations = joined_tokens_of(tokenizer_of("qwen2_5").vocabulary, words.Whitespace()).continuations
+    continuations = joined_tokens_of(tokenizer_of("small-qwen2").vocabulary, words.Whitespace()).continuations
     assert b"\n\n" in continuations[b"?"]
     assert b" the" not in continuations
 
@@ -151,7 +151,7 @@ def test_continuations_need_a_place_where_a_word_may_end(tokenizer_of):
 
 def test_what_is_kept_is_bounded_by_its_size_and_changes_nothing(tokenizer_of, monkeypatch):
     """One question may have thousands of spellings, so counting questions bounds nothing."""
-    tokenizer = tokenizer_of("gpt2")
+    tokenizer = tokenizer_of("small-gpt2")
     texts = ["She said: 'Is it (so)?'", "“No!” – it's 5' long...", "a.b/c [d]; e!"] * 2
     settings = BatchSettings(tokenizer.vocabulary.start, None, True)
 

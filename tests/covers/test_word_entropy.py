@@ -266,9 +266,9 @@ def test_a_users_table_of_words():
     assert found.to_pandas()["word_rank_high"].tolist() == truth["word_rank_high"].tolist()
 
 
-def test_a_real_model(load_shared):
+def test_a_real_model(load_model):
     """The estimate of a short search is that of a long one; what it says about a word is what `next` says."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     contexts = ["It was in the", "She looked at"]
     short = distributions(scorer, define("whitespace"), contexts, max_open=32)
     far = distributions(scorer, define("whitespace"), contexts, max_open=200)

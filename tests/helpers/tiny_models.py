@@ -1,4 +1,4 @@
-"""Real architectures with small random weights, each with its real tokenizer."""
+"""Real architectures with small random weights, each with a small tokeniser of its family."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 FAMILIES = {
     # name: configuration, its sizes, tokenizer, rows of logits beyond the vocabulary
-    "gpt2": ("GPT2Config", GPT2, "gpt2", 0),
-    "mgpt": ("GPT2Config", GPT2, "gpt2", 7),
-    "pythia": ("GPTNeoXConfig", SIZE, "gpt-neox", 27),
-    "llama2": ("LlamaConfig", SIZE, "llama2", 0),
-    "llama3": ("LlamaConfig", SIZE, "llama3_2", 0),
-    "mistral": ("MistralConfig", {**SIZE, "num_key_value_heads": 2}, "mistral-7b-v0.1", 0),
-    "sliding": ("MistralConfig", {**SIZE, "num_key_value_heads": 2, "sliding_window": 8}, "mistral-7b-v0.1", 0),
-    "gemma": ("GemmaConfig", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
-    "gemma2": ("Gemma2Config", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "gemma", 0),
-    "qwen2": ("Qwen2Config", {**SIZE, "num_key_value_heads": 2}, "qwen2_5", 271),
-    "openai-gpt": ("OpenAIGPTConfig", GPT2, "openai-gpt", 0),
-    "ctrl": ("CTRLConfig", {**GPT2, "dff": 64}, "ctrl", 0),
+    "gpt2": ("GPT2Config", GPT2, "small-gpt2", 0),
+    "mgpt": ("GPT2Config", GPT2, "small-gpt2", 7),
+    "pythia": ("GPTNeoXConfig", SIZE, "small-gpt-neox", 27),
+    "llama2": ("LlamaConfig", SIZE, "small-llama2", 0),
+    "llama3": ("LlamaConfig", SIZE, "small-llama3", 0),
+    "mistral": ("MistralConfig", {**SIZE, "num_key_value_heads": 2}, "small-llama2", 0),
+    "sliding": ("MistralConfig", {**SIZE, "num_key_value_heads": 2, "sliding_window": 8}, "small-llama2", 0),
+    "gemma": ("GemmaConfig", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "small-gemma", 0),
+    "gemma2": ("Gemma2Config", {**SIZE, "head_dim": 8, "num_key_value_heads": 1}, "small-gemma", 0),
+    "qwen2": ("Qwen2Config", {**SIZE, "num_key_value_heads": 2}, "small-qwen2", 271),
+    "openai-gpt": ("OpenAIGPTConfig", GPT2, "small-openai-gpt", 0),
+    "ctrl": ("CTRLConfig", {**GPT2, "dff": 64}, "small-ctrl", 0),
 }
 FEW = ("pythia", "llama2", "sliding")
 """Enough where a test is about our own code: a plain head with rows to spare, another tokenizer, a window."""

@@ -79,9 +79,9 @@ def test_values_do_not_depend_on_the_batch(model):
 
 
 @pytest.mark.parametrize("name", ["stories15M", "fiction-bow"])
-def test_values_do_not_depend_on_the_batch_with_real_weights(load_shared, name):
+def test_values_do_not_depend_on_the_batch_with_real_weights(load_model, name):
     """Sums in float32 are added in another order in another batch, which may show in the last digits only."""
-    scorer = load_shared(name)
+    scorer = load_model(name)
     lines = shared("data/text/austen_pride.txt").read_text(encoding="utf-8").split("\n")
     texts = [" ".join(line.split()) for line in lines if 80 < len(line) < 400][:24]
     together = scorer.score(texts, unit="nats").to_pandas()["surprisal"].to_numpy()
@@ -233,7 +233,7 @@ def test_scores_are_those_of_plain_logits(model, monkeypatch):
 @pytest.fixture
 def network(tokenizer_of):
     torch.manual_seed(0)
-    config = transformers.GPTNeoXConfig(vocab_size=tokenizer_of("gpt-neox").vocabulary.size, **SIZE)
+    config = transformers.GPTNeoXConfig(vocab_size=tokenizer_of("small-gpt-neox").vocabulary.size, **SIZE)
     return transformers.AutoModelForCausalLM.from_config(config)
 
 
@@ -254,14 +254,14 @@ def test_a_compiled_model_gives_the_same(network, tokenizer_of, monkeypatch):
         return original(function, backend="eager", **options)
 
     monkeypatch.setattr(torch, "compile", traced)
-    assert_compiled_agrees(network, tokenizer_of("gpt-neox"))
+    assert_compiled_agrees(network, tokenizer_of("small-gpt-neox"))
     assert calls == [{"dynamic": True}]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++, which is not here")
 def test_a_model_compiled_to_machine_code_gives_the_same(network, tokenizer_of):
-    assert_compiled_agrees(network, tokenizer_of("gpt-neox"))
+    assert_compiled_agrees(network, tokenizer_of("small-gpt-neox"))
 
 
 @pytest.mark.parametrize(
@@ -274,11 +274,11 @@ def test_a_model_compiled_to_machine_code_gives_the_same(network, tokenizer_of):
 def test_a_model_that_does_not_compile(network, tokenizer_of, monkeypatch, forward, message):
     monkeypatch.setattr(torch, "compile", lambda *_, **__: forward)
     with pytest.raises(ModelError, match=message):
-        HFModel(network, tokenizer_of("gpt-neox"), {"model": "x"}, compile=True)
+        HFModel(network, tokenizer_of("small-gpt-neox"), {"model": "x"}, compile=True)
 
 
 def test_long_texts_go_through_windows(tokenizer_of):
-    found = tokenizer_of("gpt2")
+    found = tokenizer_of("small-gpt2")
     torch.manual_seed(0)
     config = transformers.GPT2Config(vocab_size=50257, **{**GPT2, "n_positions": 32})
     model = HFModel(transformers.AutoModelForCausalLM.from_config(config), found, {"model": "x"})
@@ -304,7 +304,7 @@ def test_long_texts_go_through_windows(tokenizer_of):
 )
 def test_only_a_plain_head_is_applied_to_hidden_states(tokenizer_of, kind, options, plain):
     """Capped or scaled logits take the model's own, so that no number is wrong; the answer is the same either way."""
-    found = tokenizer_of("llama2")
+    found = tokenizer_of("small-llama2")
     torch.manual_seed(0)
     config = getattr(transformers, kind)(vocab_size=32000, **SIZE, **options)
     model = HFModel(transformers.AutoModelForCausalLM.from_config(config), found, {"model": kind})

@@ -131,7 +131,7 @@ def test_joined_texts_have_the_tokens_that_they_have_apart(tokenizer_of, name):
 
 
 def test_many_words_are_tokenized_as_one_text(tokenizer_of, monkeypatch):
-    tokenizer = pickle.loads(pickle.dumps(tokenizer_of("gpt2")))
+    tokenizer = pickle.loads(pickle.dumps(tokenizer_of("small-gpt2")))
     words = [f" {word}" for word in long_text().split()[:300] if word.isalpha()]
     expected, batch, seen = tokenizer.encode_whole(words), tokenizer.encode_whole, []
     tokenizer.dropped_at_cut  # noqa: B018  (this tries a text)
@@ -166,7 +166,7 @@ def test_few_chunks_are_tokenized_at_a_time(tokenizer_of, name, monkeypatch):
 
 
 def test_ordinary_texts_are_not_checked_for_cuts(tokenizer_of):
-    tokenizer = pickle.loads(pickle.dumps(tokenizer_of("gpt2")))
+    tokenizer = pickle.loads(pickle.dumps(tokenizer_of("small-gpt2")))
     tokenizer.__dict__.pop("dropped_at_cut", None)
     tokenizer.encode(["a b" * (chunking.MAX_WHOLE_CHARACTERS // 3), ""])
     tokenizer.encode([])

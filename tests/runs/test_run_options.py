@@ -24,9 +24,9 @@ TOY = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
 
 
 @pytest.fixture
-def small_model(load_shared, monkeypatch):
+def small_model(load_model, monkeypatch):
     """A real model that is loaded once for all tests; runs in this process get it whatever they ask for."""
-    scorer = load_shared("stories15M")
+    scorer = load_model("small-llama2")
     monkeypatch.setattr(loading, "load", lambda **_: scorer)
     return scorer
 

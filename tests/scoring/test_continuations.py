@@ -31,9 +31,9 @@ def test_followers_of_a_context_add_up_to_one(family):
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 @pytest.mark.parametrize("times", [1, 16])
-def test_values_are_those_of_whole_texts(load_shared, name, definition, times):
+def test_values_are_those_of_whole_texts(load_model, name, definition, times):
     """Of a long context, most is only ids that the model sees first."""
-    scorer = load_shared(name)
+    scorer = load_model(name)
     words = [*WORDS[:-1], "half-way", "—no", '"quoted"', "été", "x" * 50]
     context = " ".join([CONTEXT] * times)
     assert (len(context) > MIN_CONTEXT_CHARACTERS) == (times > 1)
@@ -49,9 +49,9 @@ def test_values_are_those_of_whole_texts(load_shared, name, definition, times):
     assert table.texts()["conservation"].dropna().abs().max() < 1e-3
 
 
-def test_the_context_is_run_once(load_shared, monkeypatch):
+def test_the_context_is_run_once(load_model, monkeypatch):
     """Also where the candidates are scored in several chunks: its states are kept between them."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     candidates = [f"word{n}" for n in range(50)]
     before = scorer.model.prefix_cache.contexts_run
     at_once = scorer.score_continuations(CONTEXT * 5, candidates).to_pandas()
@@ -63,9 +63,9 @@ def test_the_context_is_run_once(load_shared, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["fiction-bow", "stories15M"])
-def test_other_spellings_of_candidates_go_on_from_the_context(load_shared, name, monkeypatch):
+def test_other_spellings_of_candidates_go_on_from_the_context(load_model, name, monkeypatch):
     """Also those that leave a candidate after its first token, and characters that are cut off there."""
-    scorer = load_shared(name)
+    scorer = load_model(name)
     candidates = [
         f"{word}{mark}" for word in ("word", "said", "marker", "été") for mark in ("", ".", '."', "'s", "...", "?!")
     ]
@@ -85,8 +85,8 @@ def test_other_spellings_of_candidates_go_on_from_the_context(load_shared, name,
 
 
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow"])
-def test_words_of_continuations_may_be_given(load_shared, name):
-    scorer = load_shared(name)
+def test_words_of_continuations_may_be_given(load_model, name):
+    scorer = load_model(name)
     by_rule = scorer.score_continuations(CONTEXT, ["can't.", "said no"], "punctuation").to_pandas()
     lists = [["can", "'t", "."], ["said", "no"]]
     given = scorer.score_continuations(CONTEXT, ["can't.", "said no"], lists, boundary="punctuation").to_pandas()
@@ -97,18 +97,18 @@ def test_words_of_continuations_may_be_given(load_shared, name):
         scorer.score_continuations(CONTEXT, ["can't."], [["can", "not"]])
 
 
-def test_an_empty_context_is_a_beginning(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_an_empty_context_is_a_beginning(load_model):
+    scorer = load_model("small-bow")
     given = scorer.score_continuations("", ["She", "It"]).to_pandas()
     alone = scorer.score(["She", "It"]).to_pandas()
     assert np.allclose(given["surprisal"], alone["surprisal"], atol=1e-6)
 
 
-def test_a_continuation_must_begin_a_word(load_shared):
+def test_a_continuation_must_begin_a_word(load_model):
     with pytest.raises(InputError, match="goes on with the context's last word"):
-        load_shared("fiction-bow").score_continuations("the mark", ["er"], separator="")
+        load_model("small-bow").score_continuations("the mark", ["er"], separator="")
 
 
-def test_punctuation_may_follow_at_once(load_shared):
-    frame = load_shared("fiction-bow").score_continuations("She saw it", [".", ","], "punctuation", separator="")
+def test_punctuation_may_follow_at_once(load_model):
+    frame = load_model("small-bow").score_continuations("She saw it", [".", ","], "punctuation", separator="")
     assert frame.to_pandas()["surprisal"].notna().all()

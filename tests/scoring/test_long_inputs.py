@@ -60,7 +60,7 @@ def test_results_and_errors_pass_through():
 
 
 def test_a_long_text_without_spaces_has_the_tokens_of_its_parts(tokenizer_of):
-    tokenizer = tokenizer_of("smollm2")
+    tokenizer = tokenizer_of("small-gpt2")
     [tokens] = tokenizer.encode(["\n" * 100_000])
     assert tokens.ends[-1] == 100_000
     assert tokens.exact

@@ -62,16 +62,16 @@ def test_sections_give_what_the_whole_text_gives(name, words, long, small_sectio
 
 
 def test_every_word_of_a_section_has_its_context(long, small_sections, tokenizer_of):
-    scorer = Scorer(RandomLM(tokenizer_of("llama2"), max_tokens=65))
+    scorer = Scorer(RandomLM(tokenizer_of("small-llama2"), max_tokens=65))
     for least in (5, 32, 60):
         context = scorer.score(long[:3000], min_context=least).to_pandas()["context_tokens"]
         assert context[60:].min() >= least
         assert context.max() < 64
 
 
-def test_values_depend_on_the_tokens_in_the_window_only(long, small_sections, load_shared, monkeypatch):
+def test_values_depend_on_the_tokens_in_the_window_only(long, small_sections, load_model, monkeypatch):
     """What a real model says about a word depends on the tokens it saw, not on where a section began."""
-    scorer = load_shared("stories15M")
+    scorer = load_model("small-llama2")
     monkeypatch.setattr(scorer.model, "max_tokens", 48)
     assert len(sections_of(scorer, long[:3000], "whitespace")) > 3
     table = scorer.score(long[:3000], unit="nats")
@@ -105,6 +105,6 @@ def test_what_cannot_be_cut_stays_whole(long):
 
 
 def test_a_text_that_fits_is_one_window(long, small_sections, tokenizer_of):
-    scorer = Scorer(RandomLM(tokenizer_of("gpt2"), max_tokens=4096))
+    scorer = Scorer(RandomLM(tokenizer_of("small-gpt2"), max_tokens=4096))
     assert scorer.score(long[:2000]).to_pandas()["context_tokens"].is_monotonic_increasing
     assert len(sections_of(scorer, long, r"regex:\w+( \w+)?")) == 1, "a word may go on over a space"

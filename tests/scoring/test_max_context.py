@@ -216,8 +216,8 @@ def test_continuations(scorer):
         scorer.score_continuations(context, ["saw"], separator="", max_context=3)
 
 
-def test_values_of_a_real_model(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_values_of_a_real_model(load_model):
+    scorer = load_model("small-bow")
     text = "It was in the evening that she came home, and nobody said a word about the letter."
     frame = scorer.score(text, max_context="4words").to_pandas()
     for n in (0, 5, 12, len(frame) - 1):

@@ -39,9 +39,9 @@ ODD = {
 
 @pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_odd_texts_score_and_keep_their_offsets(load_shared, name, definition):
+def test_odd_texts_score_and_keep_their_offsets(load_model, name, definition):
     texts = list(ODD.values())
-    table = load_shared(name).score(texts, definition, unit="nats", ids=list(ODD))
+    table = load_model(name).score(texts, definition, unit="nats", ids=list(ODD))
     frame = table.to_pandas()
     assert table.texts()["text_id"].tolist() == list(ODD)
     for key, text in ODD.items():
@@ -56,9 +56,9 @@ def test_odd_texts_score_and_keep_their_offsets(load_shared, name, definition):
         assert frame["surprisal"].notna().all()
 
 
-def test_a_no_break_space_in_two_byte_tokens_is_a_boundary(load_shared):
+def test_a_no_break_space_in_two_byte_tokens_is_a_boundary(load_model):
     """The BOW twin writes U+00A0 as two byte tokens; the word before it must still end there."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     frame = scorer.score("Hello\u00a0world", unit="nats").to_pandas()
     assert frame["n_tokens"].tolist()[1] > 2
     plain = scorer.score("Hello world", unit="nats").to_pandas()
@@ -66,9 +66,9 @@ def test_a_no_break_space_in_two_byte_tokens_is_a_boundary(load_shared):
     assert frame["before"][1] == frame["after"][0]
 
 
-def test_words_that_share_a_token_have_values(load_shared):
+def test_words_that_share_a_token_have_values(load_model):
     """The token stands with the word in which it ends."""
-    table = load_shared("fiction-bow").score('"Yes," he said. "No." And', "punctuation")
+    table = load_model("small-bow").score('"Yes," he said. "No." And', "punctuation")
     frame = table.to_pandas()
     assert (frame["n_tokens"] == 0).any()
     assert frame["surprisal"].gt(0).all()
@@ -76,8 +76,8 @@ def test_words_that_share_a_token_have_values(load_shared):
     assert table.texts()["conservation"].abs().max() < 1e-9
 
 
-def test_given_words(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_given_words(load_model):
+    scorer = load_model("small-bow")
     text = "She can't see it."
     own = scorer.score(text, words=["She", "can", "'t", "see", "it", "."]).to_pandas()
     rule = scorer.score(text, "punctuation").to_pandas()
@@ -91,8 +91,8 @@ def test_given_words(load_shared):
         scorer.score([text, text], words=[["She"]])
 
 
-def test_words_that_no_rule_ends_are_scored_as_spans(load_shared):
-    scorer = load_shared("stories15M")
+def test_words_that_no_rule_ends_are_scored_as_spans(load_model):
+    scorer = load_model("small-llama2")
     frame = scorer.score("the jumpily", words=["the", "jump", "ily"]).to_pandas()
     assert frame["surprisal"].notna().all()
     assert frame["note"].str.contains("ends by no rule").tolist() == [False, True, False]
@@ -100,9 +100,9 @@ def test_words_that_no_rule_ends_are_scored_as_spans(load_shared):
     assert frame["surprisal"][1:].sum() == pytest.approx(whole["surprisal"][1], abs=1e-6)
 
 
-def test_stretches_of_a_text(load_shared):
+def test_stretches_of_a_text(load_model):
     """What lies between the stretches is context."""
-    scorer = load_shared("stories15M")
+    scorer = load_model("small-llama2")
     text = "She saw the big cat today."
     frame = scorer.score(text, words=[(8, 11), (16, 19)], boundary="none").to_pandas()
     assert frame["word"].tolist() == ["the", "cat"]
@@ -117,22 +117,22 @@ def test_stretches_of_a_text(load_shared):
             scorer.score(text, words=wrong)
 
 
-def test_a_multi_word_item_in_a_list_is_one_word(load_shared):
-    scorer = load_shared("stories15M")
+def test_a_multi_word_item_in_a_list_is_one_word(load_model):
+    scorer = load_model("small-llama2")
     text = "He went to New York today"
     whole = scorer.score(text, words=["He", "went", "to", "New York", "today"]).to_pandas()
     parts = scorer.score(text).to_pandas()
     assert whole["surprisal"][3] == pytest.approx(parts["surprisal"][3] + parts["surprisal"][4], abs=1e-5)
 
 
-def test_a_pattern_that_matches_nothing_is_an_error(load_shared):
+def test_a_pattern_that_matches_nothing_is_an_error(load_model):
     with pytest.raises(InputError, match="matches nothing in the 1 texts"):
-        load_shared("stories15M").score("She saw the mark", r"regex:\d+")
+        load_model("small-llama2").score("She saw the mark", r"regex:\d+")
 
 
-def test_an_undecided_pattern_says_so(load_shared):
+def test_an_undecided_pattern_says_so(load_model):
     """After "father", an apostrophe may begin "'s" or close a quotation: one would have to read on."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     frame = scorer.score("It was his father", r"regex:\w+(?:['’]\w+)?").to_pandas()
     assert "the pattern would have to read on" in frame["note"][3]
     assert frame["note"][2] == ""
@@ -140,24 +140,24 @@ def test_an_undecided_pattern_says_so(load_shared):
 
 
 @pytest.mark.parametrize("bad", [["ok", 3], ["ok", None]])
-def test_texts_must_be_strings(load_shared, bad):
+def test_texts_must_be_strings(load_model, bad):
     with pytest.raises(InputError, match="text 1 is not a string"):
-        load_shared("stories15M").score(bad)
+        load_model("small-llama2").score(bad)
 
 
-def test_lone_surrogates_are_refused(load_shared):
+def test_lone_surrogates_are_refused(load_model):
     with pytest.raises(InputError, match="text 0 .* surrogate"):
-        load_shared("stories15M").score("a \ud800 b")
+        load_model("small-llama2").score("a \ud800 b")
 
 
-def test_ids_must_match(load_shared):
+def test_ids_must_match(load_model):
     with pytest.raises(InputError, match="2 texts but 1 ids"):
-        load_shared("stories15M").score(["a", "b"], ids=["x"])
+        load_model("small-llama2").score(["a", "b"], ids=["x"])
 
 
-def test_progress_counts_texts(load_shared):
+def test_progress_counts_texts(load_model):
     seen = []
-    load_shared("stories15M").score(["One text", "", "Two"], progress=lambda done, of: seen.append((done, of)))
+    load_model("small-llama2").score(["One text", "", "Two"], progress=lambda done, of: seen.append((done, of)))
     assert seen[-1] == (3, 3)
 
 
@@ -179,8 +179,8 @@ def test_entropy_and_rank_are_those_of_the_next_token():
         scorer.score("the mark", extras=["entropie"])
 
 
-def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_shared):
-    scorer = load_shared("stories15M")
+def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_model):
+    scorer = load_model("small-llama2")
     text = 'Once upon a time there was a little girl. She said, "Oh!"'
     frame = scorer.score(text, unit="nats", extras=["token_entropy", "token_rank"]).to_pandas()
     ids = scorer.model.tokenizer.encode([text])[0].ids.tolist()
@@ -193,9 +193,9 @@ def test_entropy_and_rank_of_a_real_model_are_those_of_its_distributions(load_sh
         assert abs(frame["token_rank"][k] - (1 + np.sum(logs > logs[ids[first]]))) <= near
 
 
-def test_entropy_is_missing_inside_a_token(load_shared):
+def test_entropy_is_missing_inside_a_token(load_model):
     frame = (
-        load_shared("fiction-bow").score('"No." And', "punctuation", extras=["token_entropy", "token_rank"]).to_pandas()
+        load_model("small-bow").score('"No." And', "punctuation", extras=["token_entropy", "token_rank"]).to_pandas()
     )
     inside = frame["note"].str.contains("begins inside a token")
     assert inside.any()
@@ -248,9 +248,9 @@ def test_a_pattern_on_a_wordpiece_tokenizer_counts_the_next_word_as_a_boundary(p
 def test_a_pattern_does_not_depend_on_other_vocabularies(tokenizer_of):
     """Labels of a pattern are named as a vocabulary brings them; another one used before changes nothing."""
     pattern = r"regex:[\w']+|\d\p{P}"
-    alone = Scorer(RandomLM(tokenizer_of("gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
-    Scorer(RandomLM(tokenizer_of("llama2"))).score("She", pattern)
-    again = Scorer(RandomLM(tokenizer_of("gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
+    alone = Scorer(RandomLM(tokenizer_of("small-gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
+    Scorer(RandomLM(tokenizer_of("small-llama2"))).score("She", pattern)
+    again = Scorer(RandomLM(tokenizer_of("small-gpt2"))).score("She can't (see) 'it'.", pattern).to_pandas()
     assert again.equals(alone)
 
 
@@ -279,10 +279,10 @@ def passages():
 
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_corrected_twins_agree_better_than_naive_ones(load_shared, passages, definition):
+def test_corrected_twins_agree_better_than_naive_ones(load_model, passages, definition):
     """Two real models that differ only in where the tokeniser marks words."""
     bow, eow = (
-        load_shared(f"fiction-{kind}").score(passages, definition, unit="nats").to_pandas() for kind in ("bow", "eow")
+        load_model(f"fiction-{kind}").score(passages, definition, unit="nats").to_pandas() for kind in ("bow", "eow")
     )
     assert bow["word"].tolist() == eow["word"].tolist()
     kept = bow["surprisal"].notna() & eow["surprisal"].notna() & (bow["word_id"] > 0)
@@ -297,8 +297,8 @@ def test_corrected_twins_agree_better_than_naive_ones(load_shared, passages, def
     )
 
 
-def test_metadata_names_the_run(load_shared):
-    table = load_shared("stories15M").score("Once upon a time", unit="nats")
+def test_metadata_names_the_run(load_model):
+    table = load_model("small-llama2").score("Once upon a time", unit="nats")
     assert table.metadata["model"] == "stories15M"
     assert table.metadata["words"] == "whitespace"
     assert table.metadata["wordprob"] == wordprob.__version__

@@ -115,7 +115,7 @@ def test_continuations_take_the_same_path(readers):
 def test_sections_of_a_long_text_take_the_same_path(readers, monkeypatch, tokenizer_of):
     """With a model whose memory fits into the overlap of windows, sections change nothing."""
     text = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[3000:9000]
-    tokenizer = tokenizer_of("gpt-neox")
+    tokenizer = tokenizer_of("small-gpt-neox")
     # Cut-off characters have much mass under a random model, and reading all of them on takes long.
     cut_off = [token for token, piece in enumerate(tokenizer.vocabulary.token_bytes) if not piece.isascii()]
     scorer = Scorer(RandomLM(tokenizer, max_tokens=65, impossible=cut_off))
@@ -140,9 +140,9 @@ def test_texts_together_give_what_each_gives_alone(family, definition, monkeypat
     assert_same(together, alone, rtol=1e-12)
 
 
-def test_windows_of_a_text_do_not_depend_on_its_neighbours(load_shared, monkeypatch):
+def test_windows_of_a_text_do_not_depend_on_its_neighbours(load_model, monkeypatch):
     """Long and short texts side by side: every word has its context, and the same value as alone."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     monkeypatch.setattr(scorer.model, "max_tokens", 24)
     long = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[:600]
     texts = ["Once upon a time", long, "the end.", long[:300]]
@@ -166,8 +166,8 @@ def test_progress_of_worker_processes(monkeypatch):
     assert reported == sorted(reported)
 
 
-def test_a_real_tokenizer_and_windows_in_a_worker_process(load_shared, monkeypatch):
-    scorer = load_shared("stories15M")
+def test_a_real_tokenizer_and_windows_in_a_worker_process(load_model, monkeypatch):
+    scorer = load_model("small-llama2")
     monkeypatch.setattr(scorer.model, "max_tokens", 48)
     texts = ["Once upon a time.", "No?", "", "the end of it " * 30]
     # The windows of the last text begin alike: this process runs that once, the worker has it run in full.

@@ -104,8 +104,8 @@ def test_requests_that_share_rows_get_the_answers_they_get_alone(seed):
 @pytest.mark.parametrize(
     "options", [{}, {"words": "punctuation", "extras": ["token_entropy", "token_rank"]}, {"spellings": "all"}]
 )
-def test_values_are_those_of_texts_alone(load_shared, name, options):
-    scorer = load_shared(name)
+def test_values_are_those_of_texts_alone(load_model, name, options):
+    scorer = load_model(name)
     together = scorer.score(TEXTS, **options).to_pandas()
     alone = [scorer.score(text, **options).to_pandas() for text in TEXTS]
     for column in [column for column in together.columns if column not in ("text_id", "word", "note")]:
@@ -116,8 +116,8 @@ def test_values_are_those_of_texts_alone(load_shared, name, options):
         assert np.allclose(values, expected, rtol=0, atol=limit, equal_nan=True), column
 
 
-def test_shared_tokens_are_run_once(load_shared, monkeypatch):
-    scorer = load_shared("fiction-bow")
+def test_shared_tokens_are_run_once(load_model, monkeypatch):
+    scorer = load_model("small-bow")
     cache = scorer.model.prefix_cache
     distinct = {tuple(ids[:n]) for ids in _token_ids(scorer) for n in range(1, len(ids) + 1)}
     before = cache.tokens_run
@@ -136,9 +136,9 @@ def _token_ids(scorer):
     return [[*start, *tokens.ids.tolist()] for tokens in scorer.model.tokenizer.encode(TEXTS)]
 
 
-def test_texts_that_begin_alike_are_found_in_any_order(load_shared, monkeypatch):
+def test_texts_that_begin_alike_are_found_in_any_order(load_model, monkeypatch):
     """Also where there are more texts than are scored at a time: they are put into the same chunk."""
-    scorer = load_shared("fiction-bow")
+    scorer = load_model("small-bow")
     cache = scorer.model.prefix_cache
     before = cache.tokens_run
     expected = scorer.score(TEXTS).to_pandas()
@@ -151,8 +151,8 @@ def test_texts_that_begin_alike_are_found_in_any_order(load_shared, monkeypatch)
     assert np.allclose(in_chunks[VALUES], expected[VALUES], atol=MAX_DIFFERENCE_BITS, equal_nan=True)
 
 
-def test_contexts_that_begin_alike_are_run_once(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_contexts_that_begin_alike_are_run_once(load_model):
+    scorer = load_model("small-bow")
     cache = scorer.model.prefix_cache
     contexts = TEXTS[:-2]
     before = cache.tokens_run

@@ -172,8 +172,8 @@ def test_one_context_for_each_continuation_or_every_pair():
         scorer.score_continuations(["She", None], ["saw", "saw"])
 
 
-def test_contexts_that_repeat_or_contain_each_other_are_run_once(load_shared):
-    scorer = load_shared("fiction-bow")
+def test_contexts_that_repeat_or_contain_each_other_are_run_once(load_model):
+    scorer = load_model("small-bow")
     cache = scorer.model.prefix_cache
     before = cache.contexts_run
     contexts = ["It was in the evening that", "It was in the evening", "It was in the evening that"]

@@ -65,15 +65,15 @@ def test_a_wrong_probability_is_a_fault(factor, reason):
 @pytest.mark.parametrize("context", ["", "She saw", "It was"])
 def test_a_real_tokeniser(tokenizer_of, context):
     """The tokens and the words of a real vocabulary; every token is about as likely as the others."""
-    check = check_sum(Scorer(FlatLM(tokenizer_of("fiction-bow"))), context, "whitespace", max_open=20)
+    check = check_sum(Scorer(FlatLM(tokenizer_of("small-bow"))), context, "whitespace", max_open=20)
     assert check.opened == 20
     assert not check.fault
     # what is not looked into counts in full, also tokens that stop inside a character, which may not begin a word
     assert -0.02 < check.unexplained < 2e-4
 
 
-def test_a_small_real_model(load_shared):
-    check = check_sum(load_shared("stories15M"), "Once upon a time, there was a", "whitespace", max_open=30)
+def test_a_small_real_model(load_model):
+    check = check_sum(load_model("small-llama2"), "Once upon a time, there was a", "whitespace", max_open=30)
     assert check.probabilities[" little"] > 0.2
     assert 0.5 < check.total < 1
     assert not check.fault
@@ -95,7 +95,7 @@ def test_what_cannot_be_checked_is_said(tokenizer_of):
     with pytest.raises(OptionError, match="`max_open` must be at least 1"):
         check_sum(scorer, "She", max_open=0)
     with pytest.raises(InputError, match="leave out white space"):
-        check_sum(Scorer(FlatLM(tokenizer_of("openai-gpt"))), "she")
+        check_sum(Scorer(FlatLM(tokenizer_of("small-openai-gpt"))), "she")
 
 
 def test_the_command():

@@ -128,29 +128,29 @@ def test_committed_results_name_the_machine_and_versions(path):
     assert all(row["torch"] and (row.get("machine") or row.get("device")) for row in rows)
 
 
-def test_the_limit_runs_on_public_names(load_shared):
+def test_the_limit_runs_on_public_names(load_model):
     import limit
 
-    model = load_shared("stories15M").model
+    model = load_model("small-llama2").model
     pairs = limit.requests(model, TEXTS)
     assert [len(ids) for ids, _ in pairs] == [len(t.ids) + 1 for t in model.tokenizer.encode(TEXTS)]
     limit.bare(model, pairs)
 
 
-def test_candidates_are_compared_with_whole_texts(load_shared, tmp_path, monkeypatch):
+def test_candidates_are_compared_with_whole_texts(load_model, tmp_path, monkeypatch):
     import candidates
 
     context = tmp_path / "context.txt"
     context.write_text("Once upon a time there was a little girl who went to the park. " * 50, encoding="utf-8")
     words = tmp_path / "words.txt"
     words.write_text("the dog ran home and a cat sat down with big red balls in her sunny green park today", "utf-8")
-    monkeypatch.setattr(wordprob, "load", lambda: load_shared("stories15M"))
-    monkeypatch.setattr(load_shared("stories15M").model, "max_tokens", 1024)
+    monkeypatch.setattr(wordprob, "load", lambda: load_model("small-llama2"))
+    monkeypatch.setattr(load_model("small-llama2").model, "max_tokens", 1024)
     monkeypatch.setattr(sys, "argv", ["candidates.py", str(context), str(words), str(tmp_path / "out.csv")])
     candidates.main()
     with (tmp_path / "out.csv").open(encoding="utf-8") as file:
         [row] = csv.DictReader(file)
-    tolerance = float32_log_prob_tolerance(load_shared("stories15M").model, log_probs=10)
+    tolerance = float32_log_prob_tolerance(load_model("small-llama2").model, log_probs=10)
     assert float(row["largest_difference_nats"]) < tolerance
     assert int(row["candidates"]) == 19
 
