@@ -32,7 +32,7 @@ def small_model_directory(tmp_path_factory):
     """Return the directory of a small model with one of the small tokenisers, made once for all tests."""
     from small_llama import make_model
 
-    return functools.cache(lambda name: make_model(name, tmp_path_factory.mktemp(name)))
+    return functools.cache(lambda name: make_model(name, tmp_path_factory.mktemp("model") / name))
 
 
 @pytest.fixture(scope="session")

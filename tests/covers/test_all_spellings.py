@@ -255,11 +255,15 @@ def slow(*cases):
 @pytest.mark.parametrize(
     ("name", "definition", "texts"),
     [
-        ("gpt2", "whitespace", TEXTS[:2]),
-        ("fiction-eow", "punctuation", TEXTS[:2]),
-        ("llama2", "whitespace", TEXTS[3:]),
-        *slow(("qwen2_5", "punctuation", TEXTS), ("gpt2", "punctuation", TEXTS), ("llama2", "punctuation", TEXTS)),
-        *slow(("gpt2", "characters", TEXTS[:1]), ("fiction-eow", "characters", TEXTS[:1])),
+        ("small-gpt2", "whitespace", TEXTS[:2]),
+        ("small-eow", "punctuation", TEXTS[:2]),
+        ("small-llama2", "whitespace", TEXTS[3:]),
+        *slow(
+            ("small-qwen2", "punctuation", TEXTS),
+            ("small-gpt2", "punctuation", TEXTS),
+            ("small-llama2", "punctuation", TEXTS),
+        ),
+        *slow(("small-gpt2", "characters", TEXTS[:1]), ("small-eow", "characters", TEXTS[:1])),
     ],
 )
 def test_real_tokenizers(tokenizer_of, name, definition, texts):

@@ -77,7 +77,7 @@ NEXT = (" house", " 1900", "ing", ".", ' "', " the mark", "\n\nA", " é", "'s", 
 
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow", "small-llama2"])
 def test_texts_have_the_same_tokens_in_pieces(load_model, name, definition):
     scorer = load_model(name)
     tokenizer = scorer.model.tokenizer

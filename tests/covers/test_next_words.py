@@ -263,7 +263,7 @@ def test_contexts_together_are_searched_as_one_by_one(name, monkeypatch):
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 @pytest.mark.parametrize("context", ["in the", "no.", 'a "b', "1,0"])
-@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow", "small-llama2"])
 def test_own_spellings_of_a_context_are_all_found(load_model, name, context, definition):
     """The slow way: go through all tokens that keep the context, and ask of each whole spelling if it is written."""
     scorer = load_model(name)

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from conftest import shared
+from made_up_text import book
 from wordprob.core import words
 from wordprob.core.alignment import align
 from wordprob.core.atoms import atoms_of
@@ -48,7 +48,7 @@ def spellings(tokenizer, rule, text):
 
 
 def test_most_words_of_most_tokenizers_have_one_spelling(tokenizer_of):
-    for name in ("gpt2", "gpt-neox", "smollm2"):
+    for name in ("small-gpt2", "small-gpt-neox", "small-qwen2"):
         assert spellings(tokenizer_of(name), words.Whitespace(), "She saw the mark.") == set()
 
 
@@ -58,7 +58,7 @@ def test_a_carriage_return_joined_to_a_full_stop_is_found(tokenizer_of):
     assert found == {("▁mark", ".\r")}
 
 
-@pytest.mark.parametrize("name", ["llama3_2", "qwen2_5"])
+@pytest.mark.parametrize("name", ["small-llama3", "small-qwen2"])
 def test_joined_punctuation_and_newlines_are_found(tokenizer_of, name):
     found = spellings(tokenizer_of(name), words.Whitespace(), "How do you compute its probability?")
     assert {("Ġprobability", "?Ċ"), ("Ġprobability", "?ĊĊ")} <= found
@@ -94,7 +94,9 @@ def test_a_spelling_may_leave_before_the_word(tokenizer_of):
     assert set(branches.rows) == {alignment.stop_tokens[-1] - 1}
 
 
-@pytest.mark.parametrize("name", ["llama3_2", "qwen2_5", "gpt2", "gemma", "fiction-eow", "llama2"])
+@pytest.mark.parametrize(
+    "name", ["small-llama3", "small-qwen2", "small-gpt2", "small-gemma", "small-eow", "small-llama2"]
+)
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation", "characters"])
 def test_asking_about_little_gives_what_asking_about_whole_texts_gives(tokenizer_of, name, definition, monkeypatch):
     """What stands before a place that no token reaches over does not matter; words with one signature are alike."""
@@ -123,14 +125,14 @@ def test_asking_about_little_gives_what_asking_about_whole_texts_gives(tokenizer
     assert branches(finder_of(tokenizer, rule)) == expected, "all signatures have the same hash"
 
 
-@pytest.mark.parametrize("name", ["gemma", "qwen2_5", "mistral-7b-v0.1", "gpt2"])
+@pytest.mark.parametrize("name", ["small-gemma", "small-qwen2", "small-llama2", "small-gpt2"])
 @pytest.mark.parametrize("rule", [words.Whitespace(), words.Punctuation()], ids=lambda rule: rule.name)
 def test_the_filter_misses_no_word_that_a_token_reaches_over(tokenizer_of, name, rule):
     """All words of a batch are looked at together; the readable way is to look for every stem at the end of each."""
     tokenizer = tokenizer_of(name)
     joined = joined_tokens_of(tokenizer.vocabulary, rule)
     stems = [stem.decode("utf-8", "ignore") for stem in joined.continuations]
-    text = shared("data/text/wikipedia_sample.txt").read_text(encoding="utf-8")[:20000]
+    text = book(20000)
     batch = TextBatch([Document(n, part) for n, part in enumerate(["?", *text.split("\n"), *stems])])
     _, ends = rule.spans(batch)
     byte_ends = batch.byte_offsets[ends]

@@ -12,18 +12,24 @@ class RandomLM:
 
     batch_tokens = 512
 
-    def __init__(self, tokenizer, max_tokens=None, memory=3, impossible=(), further_ids=0):
+    def __init__(self, tokenizer, max_tokens=None, memory=3, impossible=(), further_ids=0, cut_off_logit=0.0):
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.vocab_size = tokenizer.vocabulary.size + further_ids
         self.metadata = {"model": "random"}
         self._memory = memory
+        self._always = np.zeros(self.vocab_size)
         self._first, self._second = np.random.default_rng(5).normal(0, 2, (2, self.vocab_size))
         self._impossible = list(impossible)
+        # Where a vocabulary is mostly single bytes, reading on through all of them takes long: let them be unlikely.
+        for token, piece in enumerate(tokenizer.vocabulary.token_bytes):
+            if cut_off_logit and not _is_text(piece):
+                self._first[token], self._second[token] = 0.0, 0.0
+                self._always[token] = cut_off_logit
 
     def logits(self, prefix):
         angle = 0.37 * sum((k + 1) * token for k, token in enumerate(prefix[-self._memory :]))
-        logits = self._first * np.cos(angle) + self._second * np.sin(angle)
+        logits = self._first * np.cos(angle) + self._second * np.sin(angle) + self._always
         logits[self._impossible] = -np.inf
         return logits
 
@@ -35,3 +41,8 @@ class RandomLM:
 
     def open(self, requests, atoms, states=None):
         return self.score(requests, atoms)
+
+
+def _is_text(piece):
+    """Return True if bytes are whole characters."""
+    return piece.decode("utf-8", "ignore").encode() == piece

@@ -24,7 +24,8 @@ LINES = [
     "What is it?\n\nIt is a mark.\n\nHow?\n\nNo. \nYes?\r\nThe end.\n\n\n",
     "if (a[i] != b[j]) { return x->y; }  a  b\t(c)\n    def mark(self):\n        return [1, 2];;",
     "Ça va? L'été, l'amour… naïve café. Süß, so Ümit. Он сказал: «Да», мир. Привет, мир!",
-    "我喜欢吃苹果。我喜欢中文（书）。今日は良い天気です。「本」を読む。यह किताब है। แมวกินปลา ที่นี่ זה ספר טוב هذا كتاب؟ 😀😀",
+    "我喜欢吃苹果。我喜欢中文（书）。今日は良い天気です。「本」を読む。",
+    "यह किताब है। แมวกินปลา ที่นี่ זה ספר טוב هذا كتاب؟ 😀😀",
     "Once upon a time, there was a little girl. One day she went to the park with the other children.",
     "the man saw the other word in the text and another marker; they were there, then there was more.",
     "a\u00a0b, a\u00a0c, p.\u00a05 and p.\u00a06, a\u2003b and the marks, the marks; ok. marker marks",
@@ -33,11 +34,15 @@ LINES = [
 """What the tokenisers are trained on."""
 
 VOCABULARY_SIZE = 640
+ASCII = [chr(point) for point in range(0x21, 0x7F)]
 GPT2_ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 BYTE_FALLBACK = [f"<0x{byte:02X}>" for byte in range(256)]
 WRITTEN_IN_BYTES = re.compile(r"[^\x00-\u04ff\u2010-\u203a我喜欢。（）]")
 """Characters for which a tokeniser with byte fallback has no token."""
-LLAMA3_PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 CLIP_PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 BEGINNINGS_MARKED = r"▁?[\p{L}\p{M}\p{N}]+|▁?[^\p{L}\p{M}\p{N}▁]+|▁+"
 ENDS_MARKED = r"[\p{L}\p{M}\p{N}]+▁?|[^\p{L}\p{M}\p{N}▁]+▁?|▁+"
@@ -89,7 +94,7 @@ def _qwen2():
 
 
 def _metaspace(normalizer, pattern=None, special=("<unk>", "<s>", "</s>"), strip=0):
-    """Return a tokeniser with byte fallback that writes ``▁`` for a space; without a pattern, nothing is split first."""
+    """Return a tokeniser with byte fallback that writes ``▁`` for a space; ``pattern`` says what it splits first."""
     unknown = "<unk>" if "<unk>" in special else None
     made = Tokenizer(models.BPE(byte_fallback=True, unk_token=unknown, fuse_unk=unknown is not None))
     made.normalizer = normalizer
@@ -185,9 +190,10 @@ def _is_not_first(place, length):
     return place > 0
 
 
-def _end_of_word_bpe(normalizer, pre_tokenizer, first, more=(), unknown=None):
+def _end_of_word_bpe(normalizer, pre_tokenizer, first, alphabet, unknown=None):
     pieces, merges = _marked_pieces(normalizer, pre_tokenizer, _is_last, _ends_marked)
-    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([first, *more, *pieces]))}
+    singles = [character + mark for character in alphabet for mark in ("", "</w>")]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([first, *singles, *pieces]))}
     made = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, end_of_word_suffix="</w>"))
     made.normalizer, made.pre_tokenizer = normalizer, pre_tokenizer
     return made
@@ -197,8 +203,7 @@ def _clip():
     """Bytes, in lower case, with ``</w>`` where a piece ends."""
     normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     pre_tokenizer = _bytes_of_pieces(pre_tokenizers.Split(Regex(CLIP_PATTERN), "removed", invert=True))
-    singles = [character + mark for character in GPT2_ALPHABET for mark in ("", "</w>")]
-    made = _end_of_word_bpe(normalizer, pre_tokenizer, "<|endoftext|>", singles)
+    made = _end_of_word_bpe(normalizer, pre_tokenizer, "<|endoftext|>", GPT2_ALPHABET)
     made.decoder = decoders.ByteLevel()
     return made, DOCUMENT
 
@@ -206,7 +211,7 @@ def _clip():
 def _openai_gpt():
     """GPT-1: lower case, punctuation split off, ``</w>`` at the end of a piece, no token that starts a document."""
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made = _end_of_word_bpe(normalizers.BertNormalizer(), pre_tokenizer, "<unk>", unknown="<unk>")
+    made = _end_of_word_bpe(normalizers.BertNormalizer(), pre_tokenizer, "<unk>", ASCII, unknown="<unk>")
     made.decoder = decoders.BPEDecoder(suffix="</w>")
     return made, {"unk_token": "<unk>"}
 
@@ -217,7 +222,8 @@ def _ctrl():
 
     normalizer, words = normalizers.Sequence([]), pre_tokenizers.Split(Regex(r"\S+\n?"), "removed", invert=True)
     pieces, merges = _marked_pieces(normalizer, words, _is_last, _ends_marked)
-    tokens = [piece.removesuffix("</w>") if piece.endswith("</w>") else f"{piece}@@" for piece in pieces]
+    singles = [character + mark for character in ASCII for mark in ("", "</w>")]
+    tokens = [piece.removesuffix("</w>") if piece.endswith("</w>") else f"{piece}@@" for piece in (*singles, *pieces)]
     vocabulary = {token: number for number, token in enumerate(dict.fromkeys([*tokens, "<unk>"]))}
     merges = [f"{left} {right}" for left, right in merges if "\n" not in left + right]
     with TemporaryDirectory() as directory:
@@ -231,8 +237,9 @@ def _bert():
     """WordPiece: lower case, ``##`` before pieces that continue a word, ``[UNK]`` for words that it cannot write."""
     normalizer, pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     pieces, _ = _marked_pieces(normalizer, pre_tokenizer, _is_not_first, _continues_marked)
+    singles = [mark + character for character in ASCII for mark in ("", "##")]
     special = {"bos_token": "[BOS]", "eos_token": "[EOS]", "unk_token": "[UNK]"}
-    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*special.values(), *pieces]))}
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*special.values(), *singles, *pieces]))}
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     made.normalizer, made.pre_tokenizer, made.decoder = normalizer, pre_tokenizer, decoders.WordPiece()
     return made, special

@@ -50,7 +50,7 @@ def test_where_nothing_ends_a_word_there_is_no_mass():
     assert [values.tolist() for values in found] == [[-math.inf] * 2, [0.0] * 2, [0.0] * 2]
 
 
-@pytest.mark.parametrize("max_text_tokens", [None, 8])
+@pytest.mark.parametrize("max_text_tokens", [None, 32])
 def test_masses_at_boundaries_are_those_of_the_answer_about_their_row(tokenizer_of, monkeypatch, max_text_tokens):
     monkeypatch.setattr(requests, "ROWS_AT_ONCE", 10)
     scorer = wordprob.Scorer(build("llama3", tokenizer_of))

@@ -28,7 +28,7 @@ def test_followers_of_a_context_add_up_to_one(family):
     assert found.sum() + true.get("<end>", 0.0) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow", "small-llama2"])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 @pytest.mark.parametrize("times", [1, 16])
 def test_values_are_those_of_whole_texts(load_model, name, definition, times):
@@ -62,7 +62,7 @@ def test_the_context_is_run_once(load_model, monkeypatch):
     assert np.allclose(at_once["surprisal"], in_chunks["surprisal"], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["fiction-bow", "stories15M"])
+@pytest.mark.parametrize("name", ["small-bow", "small-llama2"])
 def test_other_spellings_of_candidates_go_on_from_the_context(load_model, name, monkeypatch):
     """Also those that leave a candidate after its first token, and characters that are cut off there."""
     scorer = load_model(name)
@@ -84,7 +84,7 @@ def test_other_spellings_of_candidates_go_on_from_the_context(load_model, name, 
     assert np.allclose(found["surprisal"], whole["surprisal"], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow"])
 def test_words_of_continuations_may_be_given(load_model, name):
     scorer = load_model(name)
     by_rule = scorer.score_continuations(CONTEXT, ["can't.", "said no"], "punctuation").to_pandas()

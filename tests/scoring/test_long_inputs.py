@@ -13,7 +13,6 @@ import pandas as pd
 import psutil
 import pytest
 
-from conftest import SHARED, shared
 from wordprob import load
 from wordprob.models.exact import ToyTokenizer
 from wordprob.models.huggingface.tokenizer import interruptible
@@ -109,8 +108,7 @@ def wait_until_busy(process, cpu_seconds):
         time.sleep(0.1)
 
 
-def test_ctrl_c_ends_scoring_at_once_and_leaves_nothing(tmp_path):
-    shared("models/stories15M")
+def test_ctrl_c_ends_scoring_at_once_and_leaves_nothing(tmp_path, small_model_directory):
     letters = random.Random(1).choices("abcdefghijklmnop", k=10_000_000)
     (tmp_path / "long.txt").write_text("".join(letters), encoding="utf-8")
     command = [
@@ -122,7 +120,7 @@ def test_ctrl_c_ends_scoring_at_once_and_leaves_nothing(tmp_path):
         "-o",
         "out.tsv",
         "-m",
-        str(SHARED / "models/stories15M"),
+        str(small_model_directory("small-llama2")),
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_until_busy(process, cpu_seconds=7)  # by then it tokenises

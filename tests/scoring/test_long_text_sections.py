@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import wordprob
-from conftest import shared
+from made_up_text import book
 from random_lm import RandomLM
 from wordprob import Scorer
 from wordprob.core.text import Document
@@ -26,7 +26,7 @@ def no_reading_on(monkeypatch):
 
 @pytest.fixture
 def long():
-    return shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[3000:9000]
+    return book(6000)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def sections_of(scorer, text, words):
     )
 
 
-@pytest.mark.parametrize("name", ["gpt-neox", "llama2", "mistral-7b-v0.1"])
+@pytest.mark.parametrize("name", ["small-gpt-neox", "small-llama2"])
 @pytest.mark.parametrize("words", ["whitespace", "punctuation"])
 def test_sections_give_what_the_whole_text_gives(name, words, long, small_sections, monkeypatch, tokenizer_of):
     texts = ["Short.", long, "", "Another short one.", long[:1500] + "“No – she said.”"]

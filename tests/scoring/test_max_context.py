@@ -94,7 +94,9 @@ LIMITED_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama2", "llama3_2", "qwen2_5", "smollm2", "gemma", "fiction-eow"])
+@pytest.mark.parametrize(
+    "name", ["small-gpt2", "small-llama2", "small-llama3", "small-qwen2", "small-gemma", "small-eow"]
+)
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
 def test_excerpts_are_the_longest_that_fit(tokenizer_of, name, definition):
     tokenizer = tokenizer_of(name)
@@ -224,7 +226,7 @@ def test_values_of_a_real_model(load_model):
         context = truncated(text, frame["start"], n, ContextLimit(4, "words"))
         alone = scorer.score_continuations(context, [frame["word"][n]]).to_pandas()
         assert frame["surprisal"][n] == pytest.approx(alone["surprisal"][0], abs=1e-3)
-    assert frame["context_tokens"].max() < 12
+    assert frame["context_tokens"].max() < 20
 
 
 @pytest.mark.parametrize("value", ["ten", "-1", "10 sentences", "1.5", "", True])

@@ -31,7 +31,7 @@ def surprisals(scorer, texts, words="whitespace"):
 # --- ends of words that are marked ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["openai-gpt", "ctrl"])
+@pytest.mark.parametrize("name", ["small-openai-gpt", "small-ctrl"])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation", r"regex:\S+"])
 def test_values_do_not_depend_on_other_texts_or_words(flat, name, definition):
     """Whether a mark stands for white space depends on the character before it, for each word by itself."""
@@ -43,9 +43,9 @@ def test_values_do_not_depend_on_other_texts_or_words(flat, name, definition):
 
 
 def test_a_mark_stands_for_white_space_after_a_letter_wherever_it_is(flat):
-    frame = flat("openai-gpt").score(["- one two", "one - two"], unit="nats").to_pandas()
+    frame = flat("small-openai-gpt").score(["- one two", "one - two"], unit="nats").to_pandas()
     after_letters = frame[frame["word"].isin(["one", "two"])]["after"]
-    assert (after_letters < 0.01).all()
+    assert (after_letters < 0.2).all()
 
 
 # --- white space at the beginning -------------------------------------------------------------------------------------
@@ -53,7 +53,8 @@ def test_a_mark_stands_for_white_space_after_a_letter_wherever_it_is(flat):
 
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation", "characters"])
 @pytest.mark.parametrize(
-    ("name", "spaces"), [("openai-gpt", (" ", "\n", "\t ")), ("ctrl", (" ", "  ")), ("mistral-7b-v0.1", (" ",))]
+    ("name", "spaces"),
+    [("small-openai-gpt", (" ", "\n", "\t ")), ("small-ctrl", (" ", "  ")), ("small-unigram", (" ",))],
 )
 def test_white_space_that_leaves_no_trace_changes_nothing(flat, name, spaces, definition):
     """A text with it has the same tokens as one without, so it is the same event."""
@@ -63,7 +64,7 @@ def test_white_space_that_leaves_no_trace_changes_nothing(flat, name, spaces, de
         assert np.allclose(surprisals(scorer, [space + "line up"], definition), without, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mistral-7b-v0.1", "llama2", "gpt2"])
+@pytest.mark.parametrize("name", ["small-llama2", "small-gpt2"])
 def test_white_space_that_has_tokens_is_a_condition_of_its_own(flat, name):
     frame = flat(name).score(["line", "  line"], unit="nats").to_pandas()
     masses = np.exp(-frame["before"].to_numpy())
@@ -111,10 +112,10 @@ def test_an_unknown_token_ends_the_word_before_it_and_begins_a_text(definition):
 @pytest.mark.parametrize(
     ("name", "given", "read"),
     [
-        ("openai-gpt", "Line Up", "line up"),
-        ("openai-gpt", "Él va", "el va"),
-        ("fiction-bow", "see a▁b", "see a b"),
-        ("fiction-eow", "see a▁b", "see a b"),
+        ("small-openai-gpt", "Line Up", "line up"),
+        ("small-openai-gpt", "Él va", "el va"),
+        ("small-bow", "see a▁b", "see a b"),
+        ("small-eow", "see a▁b", "see a b"),
     ],
 )
 def test_characters_have_the_values_of_the_text_that_is_read(flat, name, given, read):

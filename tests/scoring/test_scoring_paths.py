@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import wordprob
-from conftest import shared
+from made_up_text import book
 from random_lm import RandomLM
 from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, WordTable, runs
@@ -114,7 +114,7 @@ def test_continuations_take_the_same_path(readers):
 @pytest.mark.parametrize("readers", [0, 1])
 def test_sections_of_a_long_text_take_the_same_path(readers, monkeypatch, tokenizer_of):
     """With a model whose memory fits into the overlap of windows, sections change nothing."""
-    text = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[3000:9000]
+    text = book(6000)
     tokenizer = tokenizer_of("small-gpt-neox")
     # Cut-off characters have much mass under a random model, and reading all of them on takes long.
     cut_off = [token for token, piece in enumerate(tokenizer.vocabulary.token_bytes) if not piece.isascii()]
@@ -144,7 +144,7 @@ def test_windows_of_a_text_do_not_depend_on_its_neighbours(load_model, monkeypat
     """Long and short texts side by side: every word has its context, and the same value as alone."""
     scorer = load_model("small-bow")
     monkeypatch.setattr(scorer.model, "max_tokens", 24)
-    long = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")[:600]
+    long = book(600)
     texts = ["Once upon a time", long, "the end.", long[:300]]
     together = scorer.score(texts, "punctuation", unit="nats").to_pandas()
     for n, text in enumerate(texts):

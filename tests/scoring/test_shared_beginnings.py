@@ -100,7 +100,7 @@ def test_requests_that_share_rows_get_the_answers_they_get_alone(seed):
             assert np.allclose(found[index].statistics[name], values), name
 
 
-@pytest.mark.parametrize("name", ["fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow", "small-llama2"])
 @pytest.mark.parametrize(
     "options", [{}, {"words": "punctuation", "extras": ["token_entropy", "token_rank"]}, {"spellings": "all"}]
 )
@@ -146,7 +146,7 @@ def test_texts_that_begin_alike_are_found_in_any_order(load_model, monkeypatch):
     monkeypatch.setattr("wordprob.scoring.scorer.FIRST_CHUNK_CHARACTERS", 150)
     monkeypatch.setattr("wordprob.scoring.scorer.CHARACTERS_PER_BATCH_TOKEN", 0.3)
     in_chunks = scorer.score(TEXTS).to_pandas()
-    assert cache.tokens_run - before - at_once < 1.35 * at_once
+    assert cache.tokens_run - before - at_once < 1.5 * at_once
     assert in_chunks[["text_id", "word", "start"]].equals(expected[["text_id", "word", "start"]])
     assert np.allclose(in_chunks[VALUES], expected[VALUES], atol=MAX_DIFFERENCE_BITS, equal_nan=True)
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import wordprob
-from conftest import TOKENIZERS
+from conftest import SMALL_TOKENIZERS, TOKENIZERS
+from small_tokenizers import transformers_tokenizer
 from tiny_models import build
+from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.options import ScoringOptions
 from wordprob.scoring import shared_contexts
 from wordprob.scoring.continuations import continuations_of
@@ -132,10 +134,7 @@ def test_texts_longer_than_the_model_reads(scorer, monkeypatch):
 
 
 def test_a_model_without_a_start_token(tokenizer_of, monkeypatch):
-    from conftest import shared
-    from wordprob.models.registry import open_tokenizer
-
-    tokenizer = open_tokenizer(shared("tokenizers/gpt-neox"), bos="none")
+    tokenizer = HFTokenizer(transformers_tokenizer("small-gpt-neox"), bos="none")
     model = build("pythia", lambda name: tokenizer)
     scorer = wordprob.Scorer(model)
     found = scorer.score_continuations(CONTEXT, AFTER).to_pandas()
@@ -145,7 +144,7 @@ def test_a_model_without_a_start_token(tokenizer_of, monkeypatch):
     assert found["context_tokens"].tolist() == expected["context_tokens"].tolist()
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, "fiction-bow", "fiction-eow", "stories15M"])
+@pytest.mark.parametrize("name", [*SMALL_TOKENIZERS, *TOKENIZERS])
 def test_tokens_of_texts_with_a_shared_context(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
     found = encode_sharing(tokenizer, TEXTS, LENGTHS)
