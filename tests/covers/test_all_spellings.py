@@ -597,8 +597,8 @@ def test_each_spelling_has_its_own_probability(leaky):
 
 def test_every_own_spelling_is_marked(load_model):
     """An end-of-word tokenizer writes a word in one way before a space, and in another one at the end of a text."""
-    found = load_model("small-eow").spellings("She saw the", "blicket")
-    assert {each.tokens for each in found.spellings if each.is_own} == {("b", "li", "cket "), ("b", "lic", "ket")}
+    found = load_model("small-eow").spellings("She saw the", "marks")
+    assert {each.tokens for each in found.spellings if each.is_own} == {("marks",), ("mark", "s ")}
     assert found.spellings[0].is_own
     assert found.spellings[0].probability == pytest.approx(found.own_probability, rel=1e-3)
 
@@ -629,8 +629,8 @@ def test_tokens_that_write_the_same_are_told_apart(load_model):
     found = load_model("small-llama2").spellings("a", "x.")
     tokens = [each.tokens for each in found.spellings]
     assert len(set(tokens)) == len(tokens)
-    assert ("<0x20>", "x", ".") in tokens
-    assert (" x", ".<U+000D>") in tokens
+    assert (" ", "<0x78>", ".") in tokens
+    assert (" ", "x", ".") in tokens
     table = found.to_pandas()
     assert table["ids"].is_unique
     vocabulary = load_model("small-llama2").model.tokenizer.vocabulary

@@ -296,7 +296,8 @@ def test_words_have_the_values_with_which_texts_are_scored(load_model, definitio
         words = [each.separator + each.word for each in found.words]
         table = scorer.score_continuations(found.context, words, definition, unit="nats", separator="").to_pandas()
         scored = table[~table["text_id"].duplicated()]["surprisal"]
-        np.testing.assert_allclose(scored, [-math.log(each.probability) for each in found.words], atol=1e-4)
+        # Where characters are cut off, each of two terms may be off by 1e-4.
+        np.testing.assert_allclose(scored, [-math.log(each.probability) for each in found.words], atol=2e-4)
 
 
 def test_contexts_of_a_real_model_are_searched_as_one_by_one(load_model):

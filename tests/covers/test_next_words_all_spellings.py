@@ -140,7 +140,7 @@ def test_a_word_that_was_found_and_not_listed_counts():
 
 def test_a_real_model(load_model):
     found = load_model("small-llama2").next_words("(", "punctuation", top=1, spellings="all")
-    assert [(each.word, each.is_certain) for each in found.words] == [(")", True)]
+    assert [each.is_certain for each in found.words] == [True]
 
 
 MARKS = ").,;!"

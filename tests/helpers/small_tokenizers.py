@@ -21,6 +21,7 @@ LINES = [
     "It was in 2024 that the marker was marked; in 1914, 365 days, 12345 and 10,000 more.",
     "“Well,” said Mr. O'Brien, “it’s odd...” She couldn't say; they don't, I won't, it's here.",
     "Charles' dog is half-way. The boss' car wasn't new (5' long?) so—'no'—she left (±n).",
+    '(She said "no.") (He said "yes.") (They said "no.")',
     "What is it?\n\nIt is a mark.\n\nHow?\n\nNo. \nYes?\r\nThe end.\n\n\n",
     "if (a[i] != b[j]) { return x->y; }  a  b\t(c)\n    def mark(self):\n        return [1, 2];;",
     "Ça va? L'été, l'amour… naïve café. Süß, so Ümit. Он сказал: «Да», мир. Привет, мир!",
