@@ -6,7 +6,6 @@ import io
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from conftest import shared
+from small_tokenizers import save_tokenizer, small_tokenizer
 from wordprob.cli import COMMANDS, cli, main
 from wordprob.cli.messages import to_flags
 from wordprob.cli.options import models_options, options_of, scoring_options
@@ -250,13 +249,13 @@ def test_models_lists_names_sources_and_licences(wordprob):
     assert {"gpt2-small", "gpt2-xl", "pythia-70m", "pythia-1.4b", "pythia-12b"} <= set(names)
 
 
-def test_tokenizer_facts(wordprob):
-    directory = str(shared("tokenizers/openai-gpt"))
+def test_tokenizer_facts(wordprob, tmp_path):
+    directory = str(save_tokenizer("small-openai-gpt", tmp_path))
     _, out, _ = wordprob("tokenizer", directory, "--json")
     facts = json.loads(out)
     assert facts["family"] == "eow"
     assert facts["first_word_marked"] is False
-    assert sum(facts["atoms"].values()) == facts["vocabulary"] == 40478
+    assert sum(facts["atoms"].values()) == facts["vocabulary"] == small_tokenizer("small-openai-gpt").vocabulary.size
     assert facts["start"] is None
     assert facts["end"] == []
     _, out, _ = wordprob("tokenizer", directory)
@@ -485,7 +484,7 @@ def test_the_command_prints_flags_where_the_library_names_options(wordprob, monk
 
 def test_a_tokeniser_that_is_loaded_otherwise_than_its_file_says(wordprob, tmp_path):
     """transformers sets the space before texts by the configuration, whatever tokenizer.json says."""
-    folder = shutil.copytree(shared("tokenizers/gpt2"), tmp_path / "gpt2")
+    folder = save_tokenizer("small-gpt2", tmp_path, tokenizer_class="GPT2Tokenizer", add_prefix_space=False)
     assert "otherwise" not in wordprob("tokenizer", str(folder))[1]
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "add_prefix_space": True}))

@@ -100,7 +100,10 @@ def first_character(data: bytes) -> str | bytes | None:
 def completed(data: bytes) -> Iterator[str]:
     """Yield strings that begin with these bytes: themselves, or with a cut-off last character completed."""
     for missing in range(4):
-        found = [data + bytes(tail) for tail in product(INNER_BYTES, repeat=missing)]
+        choices = (
+            range(0x80, 0xC0) if missing == 1 else INNER_BYTES
+        )  # the last byte decides between a mark and a letter
+        found = [data + bytes(tail) for tail in product(choices, repeat=missing)]
         strings = [whole.decode("utf-8", "ignore") for whole in found]
         valid = [string for string, whole in zip(strings, found, strict=True) if string.encode() == whole]
         if valid:

@@ -10,8 +10,9 @@ import pytest
 import torch
 import transformers
 
-from conftest import shared
+from conftest import MODELS
 from distributions import all_logits, next_log_probs
+from made_up_text import book
 from tiny_models import FAMILIES, FEW, GPT2, SIZE, build
 from tolerances import float32_log_prob_tolerance
 from wordprob import Scorer, load
@@ -78,12 +79,11 @@ def test_values_do_not_depend_on_the_batch(model):
         assert np.allclose(kept["surprisal"], alone["surprisal"], atol=word_tolerance(model), equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["stories15M", "fiction-bow"])
-def test_values_do_not_depend_on_the_batch_with_real_weights(load_model, name):
+@pytest.mark.parametrize("name", ["small-llama2", *MODELS])
+def test_values_do_not_depend_on_the_batch_with_trained_weights(load_model, name):
     """Sums in float32 are added in another order in another batch, which may show in the last digits only."""
     scorer = load_model(name)
-    lines = shared("data/text/austen_pride.txt").read_text(encoding="utf-8").split("\n")
-    texts = [" ".join(line.split()) for line in lines if 80 < len(line) < 400][:24]
+    texts = book(3000).split("\n")[:24]
     together = scorer.score(texts, unit="nats").to_pandas()["surprisal"].to_numpy()
     alone = np.concatenate([scorer.score(text, unit="nats").to_pandas()["surprisal"].to_numpy() for text in texts])
     assert len(together) > 300
@@ -335,15 +335,15 @@ def test_remote_code_is_off_by_default(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"device": "tpu"}, {"dtype": "int8"}, {"device": "cuda"}])
-def test_bad_devices_and_dtypes(options):
+def test_bad_devices_and_dtypes(options, small_model_directory):
     if options == {"device": "cuda"} and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(OptionError, match="use|no cuda"):
-        load(shared("models/stories15M"), **options)
+        load(small_model_directory("small-llama2"), **options)
 
 
-def test_bos_is_chosen_and_recorded():
-    directory = shared("models/stories15M")
+def test_bos_is_chosen_and_recorded(small_model_directory):
+    directory = small_model_directory("small-llama2")
     plain = load(directory).score("Once upon a time")
     other = load(directory, bos="</s>").score("Once upon a time")
     none = load(directory, bos="none").score("Once upon a time")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import sys
 import unicodedata
 from functools import cache
@@ -13,7 +14,8 @@ import regex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import MODELS, TOKENIZERS, shared
+from conftest import MODELS, SMALL_TOKENIZERS, TOKENIZERS
+from made_up_text import book
 from wordprob.models.huggingface import chunked_tokenization as chunking
 from wordprob.models.huggingface import tokenizer as huggingface_tokenizer
 
@@ -28,7 +30,17 @@ DROPPED = {
     "qwen2_5": 0,
     "smollm2": 0,
     "stories15M": 1,
+    "small-gpt2": 0,
+    "small-gpt-neox": 0,
+    "small-llama3": 0,
+    "small-qwen2": 0,
+    "small-llama2": 1,
+    "small-gemma": 0,
+    "small-unigram": 0,
 }
+EVERY = [*SMALL_TOKENIZERS, *TOKENIZERS, *MODELS]
+FEW = [*SMALL_TOKENIZERS, *TOKENIZERS[::3]]
+"""Enough of the real ones where a test tries many texts."""
 FRAGMENTS = (
     *("a", "I", "the", "word", "Words", "it's", "I'LL", "don't", "New York", "naïve", "café", "e\u0301te\u0301", "ÉTÉ"),
     *(" ", " ", " ", " ", "  ", "   ", " " * 9, "\n", "\n\n", "\t", "\r\n", "\u00a0", "\u2003", "\u0301", "\u200d"),
@@ -82,27 +94,27 @@ def assert_same(tokenizer, texts, size):
 
 @cache
 def long_text():
-    austen = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")
-    wikipedia = shared("data/text/wikipedia_sample.txt").read_text(encoding="utf-8")
-    return austen[:60_000] + wikipedia[:60_000] + austen[-10_000:] + wikipedia[-10_000:]
+    rng = random.Random(0)
+    odd = ["".join(rng.choices(FRAGMENTS, k=30)) for _ in range(200)]
+    return book(60_000) + " ".join(odd) + book(10_000, seed=1)
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", EVERY)
 def test_which_tokenizers_are_cut(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
     assert (None if tokenizer.backend is None else tokenizer.dropped_at_cut) == DROPPED.get(name)
 
 
-@pytest.mark.parametrize("name", [n for n in (*TOKENIZERS, *MODELS) if n != "ctrl"])
+@pytest.mark.parametrize("name", [n for n in FEW if n not in ("ctrl", "small-ctrl")])
 def test_chunks_give_the_tokens_of_a_long_text(tokenizer_of, name):
     assert_same(tokenizer_of(name), [long_text(), "Short.", long_text()[500:]], 200)
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", FEW)
 def test_chunks_give_the_tokens_of_any_text(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 12))
     def check(texts, size):
         assert_same(tokenizer, texts, size)
@@ -110,12 +122,12 @@ def test_chunks_give_the_tokens_of_any_text(tokenizer_of, name):
     check()
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, *MODELS])
+@pytest.mark.parametrize("name", FEW)
 def test_joined_texts_have_the_tokens_that_they_have_apart(tokenizer_of, name):
     tokenizer = tokenizer_of(name)
     spaced = st.tuples(st.sampled_from(["", " "]), TEXTS).map("".join)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.lists(spaced, min_size=1, max_size=12))
     def check(texts):
         with pytest.MonkeyPatch.context() as patch:
@@ -145,10 +157,10 @@ def test_the_default_model_is_cut(smollm2):
     assert_same(smollm2.model.tokenizer, [chunking.PROBE_TEXT * 3], 5)
 
 
-@pytest.mark.parametrize("name", ["stories15M", "gpt-neox"])
+@pytest.mark.parametrize("name", ["small-llama2", "small-gpt-neox"])
 def test_few_chunks_are_tokenized_at_a_time(tokenizer_of, name, monkeypatch):
     tokenizer = pickle.loads(pickle.dumps(tokenizer_of(name)))
-    text, seen, batch = long_text(), [], tokenizer.encode_whole
+    text, seen, batch = book(140_000), [], tokenizer.encode_whole
 
     def watched(texts):
         seen.append([len(t) for t in texts])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 import wordprob
-from conftest import shared
+from conftest import MODELS, shared
 from tiny_models import FAMILIES, FEW, build
 from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
@@ -277,11 +278,14 @@ def test_the_check_of_kept_states_sees_wrong_positions(model, atoms, monkeypatch
     assert not check(model.prefix_cache, model.forward, model.head)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", ["stories15M", "fiction-bow"])
-def test_the_check_tells_rounding_from_positions_off_by_one(name, dtype, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("small-llama2", "float32"), ("small-bow", "float32"), *product(MODELS, ["float32", "bfloat16"])],
+)
+def test_the_check_tells_rounding_from_positions_off_by_one(name, dtype, small_model_directory, monkeypatch):
     """With trained weights: on tokens that are in no text, stories15M hardly sees positions at all."""
-    model = wordprob.load(shared(f"models/{name}"), dtype=dtype).model
+    directory = shared(f"models/{name}") if name in MODELS else small_model_directory(name)
+    model = wordprob.load(directory, dtype=dtype).model
     assert model.prefix_cache.usable
     run = model.forward.run_trunk
 

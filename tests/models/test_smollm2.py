@@ -263,12 +263,12 @@ def test_a_file_that_is_no_gguf(tmp_path):
 def test_an_unknown_splitting_rule_is_announced(tokenizer_of):
     import copy
 
-    tokenizer = copy.deepcopy(tokenizer_of("smollm2").transformers_tokenizer)
+    tokenizer = copy.deepcopy(tokenizer_of("small-gpt2").transformers_tokenizer)
     with pytest.warns(UserWarning, match="rule called 'unheard-of'"):
         gguf.restore_splits(tokenizer, "unheard-of")
 
 
-@pytest.mark.parametrize(("rule", "name"), [("qwen2", "qwen2_5"), ("llama-bpe", "llama3_2"), ("smollm", "smollm2")])
+@pytest.mark.parametrize(("rule", "name"), [("qwen2", "small-qwen2"), ("llama-bpe", "small-llama3")])
 def test_splits_are_those_of_the_published_tokenizers(tokenizer_of, rule, name):
     import copy
 

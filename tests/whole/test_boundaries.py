@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from brute_force import BruteForce, brute_force_on, ends_word, examples, kind
-from conftest import TOKENIZERS
+from conftest import SMALL_TOKENIZERS, TOKENIZERS
 from distributions import next_log_probs
 from flat_lm import FlatLM
+from small_tokenizers import REWRITING
 from wordprob import Scorer, load
 from wordprob.core import words
 from wordprob.models.exact import ExactLM, ToyTokenizer
@@ -24,8 +25,9 @@ from wordprob.models.registry import open_tokenizer
 
 TOLERANCE_NATS = 1e-4
 DEFINITIONS = ("whitespace", "punctuation")
-COMPARED = [name for name in (*TOKENIZERS, "fiction-bow", "fiction-eow") if name != "openai-gpt"]
-"""Tokenisers whose tokens tell where white space is; ``openai-gpt`` does not (see :mod:`brute_force`)."""
+SMALL = [name for name in SMALL_TOKENIZERS if name not in REWRITING]
+"""Tokenisers whose tokens tell where white space is; those that rewrite texts do not (see :mod:`brute_force`)."""
+COMPARED = [*SMALL, *(name for name in TOKENIZERS if name != "openai-gpt")]
 
 LARGE = ("ctrl", "gemma", "llama3_2", "qwen2_5")
 """Vocabularies of 128,000 tokens and more, with which brute force takes long."""
@@ -173,6 +175,11 @@ def all_wrong_words(scorer, reference, texts, definition):
     return [line for text in compared for line in wrong_words(scorer, reference, text, definition)]
 
 
+DEPENDS_ON_THE_NEXT_CHARACTER = pytest.mark.xfail(
+    strict=True, reason="a token that ends inside the next character: only that one character is counted"
+)
+
+
 def scripts_for(name):
     """Return two of the scripts for each tokeniser, in turn, so that every script has its turn."""
     texts, number = list(SCRIPTS.values()), COMPARED.index(name)
@@ -185,14 +192,21 @@ def test_each_tokeniser(flat, name):
     assert not all_wrong_words(*flat(name), texts, "punctuation")
 
 
-@pytest.mark.parametrize("name", [name for name in COMPARED if name not in LARGE])
+@pytest.mark.parametrize("name", SMALL)
 def test_words_by_white_space(flat, name):
     assert not all_wrong_words(*flat(name), SHORT[:1], "whitespace")
 
 
-@pytest.mark.parametrize("name", [name for name in COMPARED if name != "ctrl"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=DEPENDS_ON_THE_NEXT_CHARACTER) if name == "small-gpt-neox" else name
+        for name in COMPARED
+        if name not in ("ctrl", "small-ctrl", "small-unigram", *LARGE)
+    ],
+)
 def test_a_few_scripts_with_each_tokeniser(flat, name):
-    texts = scripts_for(name)[: 1 if name in LARGE else 2]
+    texts = scripts_for(name)
     assert not all_wrong_words(*flat(name), texts, "punctuation")
 
 
@@ -224,9 +238,11 @@ SPANS = {
 }
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama2", "fiction-eow"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-llama2", "small-eow"])
 @pytest.mark.parametrize("case", SPANS)
-def test_spans(flat, name, case):
+def test_spans(flat, name, case, request):
+    if (name, case) == ("small-gpt2", "Thai words"):
+        request.applymarker(DEPENDS_ON_THE_NEXT_CHARACTER)
     scorer, reference = flat(name)
     text, spans = SPANS[case]
     if not can_compare(reference, text):
@@ -236,7 +252,7 @@ def test_spans(flat, name, case):
     assert not differences(reference.spans(text, spans), frame["surprisal"])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen2_5"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-qwen2"])
 def test_single_characters(flat, name):
     scorer, reference = flat(name)
     text = "我喜欢中文。"
@@ -246,7 +262,7 @@ def test_single_characters(flat, name):
 
 
 def test_spans_of_many_texts(flat):
-    scorer, reference = flat("gpt2")
+    scorer, reference = flat("small-gpt2")
     texts = ["the marker", "saw the"]
     spans = [SPANS["two halves of a word"][1], SPANS["inside a token"][1]]
     frame = scorer.score(texts, words=spans, boundary="none", unit="nats").to_pandas()
@@ -254,7 +270,7 @@ def test_spans_of_many_texts(flat):
     assert not differences(expected, frame["surprisal"])
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("name", SMALL)
 def test_given_words_of_an_unspaced_script_have_values(flat, name):
     scorer, reference = flat(name)
     text = "我喜欢中文。"
@@ -269,19 +285,19 @@ def test_given_words_of_an_unspaced_script_have_values(flat, name):
 
 
 @pytest.mark.parametrize("text", ["Charles' letter", "5' long", "the boss' car", "dogs’ tails"])
-@pytest.mark.parametrize("name", ["gpt2", "fiction-bow"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-bow"])
 def test_a_lone_apostrophe_after_a_letter_is_not_ended_by_letters(flat, name, text):
     assert not wrong_words(*flat(name), text, "punctuation")
 
 
 @pytest.mark.parametrize("text", ["यह किताब है", "நல்லது இது", "ที่นี่ แมว", "un cafe\u0301 noir"])
-@pytest.mark.parametrize("name", ["gpt2", "llama3_2", "gemma"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-llama3", "small-gemma"])
 def test_a_combining_mark_at_the_end_of_a_word(flat, name, text):
     assert not wrong_words(*flat(name), text, "punctuation")
 
 
 @pytest.mark.parametrize("text", ['"Go." He', "(Is it?) No", "a). b"])
-@pytest.mark.parametrize("name", ["gpt2", "fiction-bow"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-bow"])
 def test_a_token_shared_by_two_words(flat, name, text):
     assert not wrong_words(*flat(name), text, "punctuation")
 
@@ -289,28 +305,28 @@ def test_a_token_shared_by_two_words(flat, name, text):
 @pytest.mark.parametrize("text", ["half-way", "half-way there", "(±n)"])
 def test_the_real_text_to_the_left_of_a_word_that_ends_marked(flat, text):
     """With "a" in front of it, *way* is written as the end of *away*."""
-    assert not wrong_words(*flat("fiction-eow"), text, "punctuation")
+    assert not wrong_words(*flat("small-eow"), text, "punctuation")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "smollm2"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-gpt-neox"])
 def test_marks_after_marks(flat, name):
     assert not wrong_words(*flat(name), "so—'no'—(±n)", "punctuation")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama3_2"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-llama3"])
 def test_a_token_over_two_boundaries(flat, name):
     assert not wrong_words(*flat(name), "a[i]!=b", "punctuation")
 
 
 def test_a_word_does_not_depend_on_unrelated_texts(flat):
-    scorer, _ = flat("gpt2")
+    scorer, _ = flat("small-gpt2")
     alone = scorer.score("the wall", words=["the", "wall"], unit="nats").to_pandas()
     together = scorer.score(["the wall", "it's"], words=[["the", "wall"], ["it", "'s"]], unit="nats").to_pandas()
     assert together["surprisal"][:2].tolist() == pytest.approx(alone["surprisal"].tolist(), abs=1e-12)
 
 
 @pytest.mark.parametrize("text", [" She saw", "\nShe saw", "  (saw) it", "\u00a0a b"])
-@pytest.mark.parametrize("name", ["gpt2", "llama2", "gemma", "fiction-bow"])
+@pytest.mark.parametrize("name", ["small-gpt2", "small-llama2", "small-gemma", "small-bow"])
 def test_a_text_that_begins_with_white_space(flat, name, text):
     scorer, reference = flat(name)
     if not can_compare(reference, text):
@@ -319,9 +335,20 @@ def test_a_text_that_begins_with_white_space(flat, name, text):
 
 
 @pytest.mark.parametrize("text", ["(yes)", "'no' she", "«да»", "“Go”"])
-@pytest.mark.parametrize("name", ["llama2", "mistral-7b-v0.1"])
-def test_a_first_word_that_is_a_mark_after_a_dummy_space(flat, name, text):
-    assert not wrong_words(*flat(name), text, "punctuation")
+def test_a_first_word_that_is_a_mark_after_a_dummy_space(flat, text):
+    assert not wrong_words(*flat("small-llama2"), text, "punctuation")
+
+
+@DEPENDS_ON_THE_NEXT_CHARACTER
+@pytest.mark.parametrize("words", ["punctuation", [(0, 3)]])
+def test_a_value_does_not_depend_on_a_character_that_a_token_cuts_off(flat, words):
+    """The tokeniser writes the last byte of a word and the first ones of the next character as one token."""
+    scorer, _ = flat("small-gpt2")
+    texts, boundary = (["है", "है।"], None) if words == "punctuation" else (["แมว", "แมวกิน"], "none")
+    values = [
+        scorer.score(text, words, boundary=boundary, unit="nats").to_pandas()["surprisal"].iloc[0] for text in texts
+    ]
+    assert values[0] == pytest.approx(values[1], abs=TOLERANCE_NATS)
 
 
 # --- marks on byte-level pieces -------------------------------------------------------------------------------------
