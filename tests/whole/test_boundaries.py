@@ -344,10 +344,8 @@ def test_a_first_word_that_is_a_mark_after_a_dummy_space(flat, text):
 def test_a_value_does_not_depend_on_a_character_that_a_token_cuts_off(flat, words):
     """The tokeniser writes the last byte of a word and the first ones of the next character as one token."""
     scorer, _ = flat("small-gpt2")
-    texts, boundary = (["है", "है।"], None) if words == "punctuation" else (["แมว", "แมวกิน"], "none")
-    values = [
-        scorer.score(text, words, boundary=boundary, unit="nats").to_pandas()["surprisal"].iloc[0] for text in texts
-    ]
+    texts, options = (["है", "है।"], {}) if words == "punctuation" else (["แมว", "แมวกิน"], {"boundary": "none"})
+    values = [scorer.score(text, words, **options, unit="nats").to_pandas()["surprisal"].iloc[0] for text in texts]
     assert values[0] == pytest.approx(values[1], abs=TOLERANCE_NATS)
 
 
