@@ -18,6 +18,7 @@ from unittest import mock
 import pandas as pd
 import pytest
 
+from made_up_text import book
 from wordprob import runs
 from wordprob.cli import main
 
@@ -46,9 +47,9 @@ def toy_corpus(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
-def real_corpus(path: Path, text: Path, count: int) -> Path:
+def real_corpus(path: Path, count: int) -> Path:
     """Write a few lines of a book, one text a line."""
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if 80 < len(line) < 300]
+    lines = [line for line in book(200 * (count + 4)).splitlines() if 70 < len(line) < 300]
     path.write_text("\n".join(lines[:count]), encoding="utf-8")
     return path
 
@@ -203,6 +204,7 @@ def _kill_after_shards(process: subprocess.Popen[bytes], folder: Path, shards: i
 
 POISON = """
 import os, signal
+from made_up_text import book
 import wordprob.models.exact as exact
 
 def encode(self, texts, original=exact.ToyTokenizer.encode):

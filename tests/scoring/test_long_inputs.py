@@ -18,6 +18,7 @@ from wordprob.models.exact import ToyTokenizer
 from wordprob.models.huggingface.tokenizer import interruptible
 from wordprob.scoring.background import BackgroundThread
 
+GIVE_UP_SECONDS = 120
 SECONDS_OF_LINEAR_WORK = 10
 """Many times what linear work takes here, and a fraction of what quadratic work takes."""
 
@@ -81,11 +82,11 @@ def test_ctrl_c_does_not_wait_for_the_thread_that_works_ahead():
 
 
 def test_an_error_waits_for_the_thread_and_drops_what_has_not_begun():
-    begun, done = threading.Event(), []
+    begun, failing, done = threading.Event(), threading.Event(), []
 
     def first():
         begun.set()
-        time.sleep(0.2)
+        failing.wait(GIVE_UP_SECONDS)
         done.append("first")
 
     def work():
@@ -93,6 +94,7 @@ def test_an_error_waits_for_the_thread_and_drops_what_has_not_begun():
             thread.submit(first)
             thread.submit(done.append, "second")
             begun.wait()
+            failing.set()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
