@@ -204,7 +204,6 @@ def _kill_after_shards(process: subprocess.Popen[bytes], folder: Path, shards: i
 
 POISON = """
 import os, signal
-from made_up_text import book
 import wordprob.models.exact as exact
 
 def encode(self, texts, original=exact.ToyTokenizer.encode):
