@@ -40,7 +40,7 @@ static: $(READY)
 	$(BIN)/lint-imports
 
 check: static
-	$(BIN)/python -m pytest -q tests/test_docs.py
+	$(BIN)/python -m pytest -q tests/docs/test_docs.py
 
 # Two processes with one thread each: more threads than cores only wait for each other.
 test: static

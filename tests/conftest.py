@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
 import pytest
 
 import audit
+from small_tokenizers import MAKERS, small_tokenizer
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-TOKENIZERS = "ctrl gemma gpt-neox gpt2 llama2 llama3_2 mistral-7b-v0.1 openai-gpt qwen2_5 smollm2".split()
-MODELS = ("fiction-bow", "fiction-eow", "stories15M")
+SMALL_TOKENIZERS = tuple(MAKERS)
+"""Tokenisers of every family, made here."""
+TOKENIZERS = sorted(folder.name for folder in SHARED.glob("tokenizers/*"))
+"""Real tokenisers, where they are at hand: tests of every tokeniser run with these as well."""
+MODELS = [name for name in ("fiction-bow", "fiction-eow", "stories15M") if (SHARED / "models" / name).is_dir()]
+"""Real models, where they are at hand."""
 
 
 def shared(path: str) -> Path:
@@ -32,18 +38,21 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(scope="session")
-def load_shared():
-    """Open a model of the shared data once for all tests."""
+def small_model_directory(tmp_path_factory):
+    """Return the directory of a small model with one of the small tokenisers, made once for all tests."""
+    from small_llama import make_model
+
+    return functools.cache(lambda name: make_model(name, tmp_path_factory.mktemp("model") / name))
+
+
+@pytest.fixture(scope="session")
+def load_model(small_model_directory):
+    """Open a model once for all tests: a small one, or a real one where it is at hand."""
     from wordprob import load
 
-    opened = {}
-
-    def opener(name: str):
-        if name not in opened:
-            opened[name] = load(shared(f"models/{name}"))
-        return opened[name]
-
-    return opener
+    return functools.cache(
+        lambda name: load(small_model_directory(name) if name in MAKERS else shared(f"models/{name}"))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -56,16 +65,15 @@ def smollm2():
 
 @pytest.fixture(scope="session")
 def tokenizer_of():
-    """Open a real tokeniser once for all tests."""
+    """Open a tokeniser once for all tests: a small one, or a real one where it is at hand."""
     from wordprob.models.registry import open_tokenizer
 
-    opened = {}
-
+    @functools.cache
     def opener(name: str):
-        if name not in opened:
-            folder = "models" if name in MODELS else "tokenizers"
-            opened[name] = open_tokenizer(shared(f"{folder}/{name}"))
-        return opened[name]
+        if name in MAKERS:
+            return small_tokenizer(name)
+        folder = "models" if name in MODELS else "tokenizers"
+        return open_tokenizer(shared(f"{folder}/{name}"))
 
     return opener
 

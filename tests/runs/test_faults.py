@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from runs_helpers import (
     BROKEN_DEVICE,
     HANG,
@@ -33,7 +34,6 @@ from runs_helpers import (
     toy_corpus,
     wait_until,
 )
-
 from wordprob import runs
 from wordprob.errors import InputError, OutputError
 from wordprob.models.exact import ToyTokenizer

@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+
 from runs_helpers import (
     HOLD,
     POISON,
@@ -22,7 +23,6 @@ from runs_helpers import (
     toy_corpus,
     wait_until,
 )
-
 from wordprob import runs
 
 TOY = ("--model", "exact:bow", "--threads", 1, "--shard-texts", 10)

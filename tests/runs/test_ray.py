@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from runs_helpers import (
     HANG,
     HOLD,
@@ -29,8 +30,6 @@ from runs_helpers import (
     toy_corpus,
     wait_until,
 )
-
-from conftest import shared
 from wordprob import runs
 from wordprob.errors import ModelError, OptionError
 from wordprob.runs.executors import ray as ray_executor
@@ -63,10 +62,10 @@ def test_killed_many_times(corpus, reference, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_same_bytes_on_a_real_model(tmp_path, monkeypatch):
-    corpus = real_corpus(tmp_path / "corpus.txt", shared("data/text/austen_pride.txt"), 8)
+def test_the_same_bytes_on_a_real_model(tmp_path, monkeypatch, small_model_directory):
+    corpus = real_corpus(tmp_path / "corpus.txt", 8)
     monkeypatch.setitem(ray_executor.INIT_OPTIONS, "object_store_memory", 200 << 20)
-    settings = {"model": str(shared("models/stories15M")), "threads": 1, "shard_texts": 2}
+    settings = {"model": str(small_model_directory("small-llama2")), "threads": 1, "shard_texts": 2}
     runs.run(corpus, tmp_path / "local", **settings)
     runs.run(corpus, tmp_path / "ray", **settings, engine="ray", workers=2)
     assert_same_run(tmp_path / "ray", tmp_path / "local")

@@ -11,9 +11,9 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from runs_helpers import assert_same_run, call_command, finished_files, toy_corpus
 
 import audit
+from runs_helpers import assert_same_run, call_command, finished_files, toy_corpus
 from wordprob import runs
 from wordprob.errors import InputError, OutputError, WordprobError
 from wordprob.runs import runner

@@ -6,10 +6,10 @@ import json
 
 import pandas as pd
 import pytest
-from runs_helpers import assert_same_run, read_shards, real_corpus, toy_corpus
 
 import wordprob
-from conftest import shared
+from made_up_text import book
+from runs_helpers import assert_same_run, read_shards, real_corpus, toy_corpus
 from wordprob import runs
 from wordprob.cli.run import run as run_command
 from wordprob.core.words import define
@@ -23,9 +23,9 @@ TOY = {"model": "exact:bow", "threads": 1, "shard_texts": 10}
 
 
 @pytest.fixture
-def small_model(load_shared, monkeypatch):
+def small_model(load_model, monkeypatch):
     """A real model that is loaded once for all tests; runs in this process get it whatever they ask for."""
-    scorer = load_shared("stories15M")
+    scorer = load_model("small-llama2")
     monkeypatch.setattr(loading, "load", lambda **_: scorer)
     return scorer
 
@@ -79,8 +79,7 @@ def test_entropy_and_rank_are_flags_of_the_command(corpus, tmp_path):
 
 
 def test_min_context_reaches_the_scorer(tmp_path, small_model):
-    book = shared("data/text/austen_pride.txt").read_text(encoding="utf-8")
-    text = " ".join(book.split()[:400])  # longer than the model's context of 256 tokens
+    text = " ".join(book(6000).split()[:400])  # longer than the model's context of 256 tokens
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
     runs.run(tmp_path / "corpus.txt", tmp_path / "out", **TOY, min_context=200, unit="nats")
     expected = small_model.score([text], min_context=200, unit="nats").to_pandas()
@@ -144,7 +143,7 @@ def test_threads_are_given_back(tmp_path):
     """A run in this process limits PyTorch to its own number of threads, and no longer than it scores."""
     import torch
 
-    corpus = real_corpus(tmp_path / "corpus.txt", shared("data/text/austen_pride.txt"), 1)
+    corpus = real_corpus(tmp_path / "corpus.txt", 1)
     before = torch.get_num_threads()
     during = set()
 

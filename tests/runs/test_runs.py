@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from runs_helpers import TEXTS, assert_same_run, call_command, finished_files, read_shards, real_corpus, toy_corpus
 
 import wordprob
-from conftest import shared
+from runs_helpers import TEXTS, assert_same_run, call_command, finished_files, read_shards, real_corpus, toy_corpus
 from wordprob import runs
 from wordprob.errors import InputError, ModelError, OptionError, OutputError
 from wordprob.models.exact import ToyTokenizer
@@ -554,9 +553,9 @@ def test_word_lengths_reads_a_run(corpus, tmp_path):
 # --- a real model ----------------------------------------------------------------------------------------------------
 
 
-def test_one_and_two_processes_agree_on_a_real_model(tmp_path):
-    corpus = real_corpus(tmp_path / "corpus.txt", shared("data/text/austen_pride.txt"), 8)
-    settings = {"model": str(shared("models/stories15M")), "threads": 1, "shard_texts": 2}
+def test_one_and_two_processes_agree_on_a_real_model(tmp_path, small_model_directory):
+    corpus = real_corpus(tmp_path / "corpus.txt", 8)
+    settings = {"model": str(small_model_directory("small-llama2")), "threads": 1, "shard_texts": 2}
     runs.run(corpus, tmp_path / "one", **settings)
     runs.run(corpus, tmp_path / "two", **settings, workers=2)
     assert_same_run(tmp_path / "two", tmp_path / "one")

@@ -8,8 +8,8 @@ import json
 import shutil
 
 import pytest
-from runs_helpers import TEXTS, call_command
 
+from runs_helpers import TEXTS, call_command
 from wordprob import runs
 from wordprob.errors import WordprobError
 from wordprob.runs.atomic_io import write_json

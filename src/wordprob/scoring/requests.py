@@ -109,16 +109,10 @@ class Answers(NamedTuple):
     scores: ScoreArrays
 
 
-def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int, room: int = 0) -> Ints:
-    """Return what the model sees before a row of a text: what comes before every text, and the window's tokens.
-
-    ``room`` is for how many further tokens there must be room in the model's context.
-    """
+def prefix_ids(prepared: PreparedBatch, text: int, window: Window, row: int) -> Ints:
+    """Return what the model sees before a row of a text: what comes before every text, and the window's tokens."""
     head = prepared.head(text)
     low = window.low  # counted from the first token of the head, or of the text where there is none
-    max_text_tokens = prepared.settings.max_text_tokens
-    if room and max_text_tokens is not None:
-        low = max(low, len(head) + row + room - max_text_tokens)
     ids = prepared.alignment.tokens_of_text(text)[max(0, low - len(head)) : row]
     return np.concatenate([prepared.start_ids, head[low:], ids])
 
