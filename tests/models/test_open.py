@@ -14,10 +14,13 @@ from conftest import MODELS, shared
 from tiny_models import FAMILIES, FEW, build
 from tolerances import float32_log_prob_tolerance
 from wordprob.core import words
+from wordprob.core.arrays import cumulative_offsets
 from wordprob.core.atoms import atoms_of
 from wordprob.models.exact import ExactLM
-from wordprob.models.huggingface import kept_sequences, prefix_cache, rest_rows, self_checks
+from wordprob.models.huggingface import kept_sequences, prefix_cache, rest_rows, self_checks, varlen_attention
 from wordprob.models.huggingface.packed_cache import PackedCache
+from wordprob.models.huggingface.token_states import TokenStates
+from wordprob.models.huggingface.varlen_attention import KeptPrefixes
 from wordprob.models.protocol import PrefixStates, Request
 
 IDS = np.random.default_rng(0).integers(5, 400, 400)
@@ -409,8 +412,48 @@ def test_threads_may_open_packed_requests_at_the_same_time(packed):
 
 @few_packed
 def test_a_network_on_which_packing_fails_is_padded(packed, monkeypatch):
-    forget = "wordprob.models.huggingface.varlen_attention._attend_to_prefixes"
-    monkeypatch.setattr(forget, lambda queries, *_: (queries, queries.new_zeros(queries.shape[:2])))
+    forget = "wordprob.models.huggingface.varlen_attention._continue_one_by_one"
+    monkeypatch.setattr(forget, lambda queries, *_: queries)
     chosen = self_checks.choose_prefix_cache(packed.forward, packed.head)
     assert not isinstance(chosen, PackedCache)
     assert chosen.usable
+
+
+def test_rests_are_cut_into_tiles():
+    """Each has a few tokens of one rest, and says where its rest begins and where the prefix is."""
+    prefixes = KeptPrefixes(
+        TokenStates(), 0, offsets=np.array([0, 1, 6, 8]), starts=np.array([70, 10, 40]), lengths=np.array([3, 9, 1])
+    )
+    tiles = prefixes.tiles(2, torch.device("cpu"))
+    assert tiles.tolist() == [
+        [0, 1, 0, 70, 3],
+        [1, 3, 1, 10, 9],
+        [3, 5, 1, 10, 9],
+        [5, 6, 1, 10, 9],
+        [6, 8, 6, 40, 1],
+    ]
+    assert prefixes.tiles(2, torch.device("cpu")) is tiles, "once for all layers"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("heads", "key_heads", "size"), [(9, 3, 64), (12, 12, 64), (8, 1, 80), (32, 8, 128)])
+def test_the_kernel_does_what_its_readable_twin_does(dtype, heads, key_heads, size):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    torch.manual_seed(0)
+    lengths, starts, kept = np.array([1, 2, 3, 100, 5, 1]), np.array([7, 300, 7, 1, 900, 5]), [1, 64, 200, 65, 99, 63]
+
+    def random(n_tokens, n_heads):
+        return torch.randn(n_tokens, n_heads, size, dtype=dtype)
+
+    row = varlen_attention.Projections(*(random(lengths.sum(), n) for n in (heads, key_heads, key_heads)))
+    layer = random(1000, key_heads), random(1000, key_heads)
+    found = []
+    for device, attend in (("cpu", varlen_attention._continue_one_by_one), ("cuda", varlen_attention._continue_fused)):
+        states = TokenStates()
+        states.take(999)
+        states.write_layer(0, slice(0, 1000), *(each.to(device).transpose(0, 1)[None] for each in layer))
+        prefixes = KeptPrefixes(states, 0, cumulative_offsets(lengths), starts, np.array(kept))
+        on_device = varlen_attention.Projections(*(each.to(device) for each in row))
+        found.append(attend(on_device, prefixes, 0, None).float().cpu())
+    assert torch.allclose(*found, atol=1e-5 if dtype == torch.float32 else 2e-2)

@@ -83,6 +83,16 @@ def test_packed_questions_run_their_own_tokens_and_nothing_else(name, words, tok
     assert np.allclose(found, expected, atol=float32_log_prob_tolerance(model, log_probs=20), equal_nan=True)
 
 
+def test_worker_processes_ask_from_kept_states_too(tokenizer_of):
+    model = build("mistral", tokenizer_of, packed=True)
+    with counting(model) as threads:
+        expected = Scorer(model).score(STORY + RARE, "punctuation", unit="nats")["surprisal"].to_numpy()
+    with counting(model) as workers:
+        found = Scorer(model).score(STORY + RARE, "punctuation", unit="nats", readers=2)["surprisal"].to_numpy()
+    assert workers.run == workers.texts + workers.beyond == threads.run
+    assert np.allclose(found, expected, atol=float32_log_prob_tolerance(model, log_probs=20), equal_nan=True)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(("words", "most"), [("whitespace", 1.04), ("punctuation", 1.10)])
 def test_a_model_in_its_own_domain_runs_few_more_tokens_than_the_texts_have(load_shared, packed, words, most):

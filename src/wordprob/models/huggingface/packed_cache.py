@@ -242,6 +242,7 @@ class PackedCache:
         from wordprob.models.huggingface.slot_cache import writing_cache
 
         to_device, lengths = self._forward.to_device, pieces.lengths
+        kept_lengths = lengths[pieces.is_kept]
         positions = concat_ranges(pieces.begins, lengths)
         ids = requests.sequences.ids_at(np.repeat(pieces.members, lengths), positions)
         first_slot = int(slots[0]) if len(slots) else 0
@@ -249,8 +250,8 @@ class PackedCache:
             self._forward.run_trunk,
             to_device(ids),
             to_device(positions),
-            to_device(cumulative_offsets(lengths).astype(np.int32)),
-            int(lengths.max()),
+            to_device(cumulative_offsets(kept_lengths).astype(np.int32)),
+            int(kept_lengths.max(initial=0)),
             writing_cache(kept.states, slice(first_slot, first_slot + len(slots))) if len(slots) else None,
             self._prefixes(pieces, starts, len(slots), kept),
         )
@@ -260,28 +261,14 @@ class PackedCache:
         wanted = hidden if is_wanted.all() else hidden[to_device(np.flatnonzero(is_wanted))]
         return pieces.members[pieces.is_wanted], wanted
 
-    def _prefixes(self, pieces: Pieces, starts: Ints, first: int, kept: KeptSequences) -> KeptPrefixes | None:
+    @staticmethod
+    def _prefixes(pieces: Pieces, starts: Ints, first: int, kept: KeptSequences) -> KeptPrefixes | None:
         """Return what the rests among the pieces continue, which begin with this token of the row."""
         rests = pieces.choose(np.flatnonzero(~pieces.is_kept))
         if not len(rests.members):
             return None
-        # Neighbours that continue the same tokens of the same context.
-        differs = (np.diff(rests.contexts) != 0) | (np.diff(rests.begins) != 0)
-        firsts = np.concatenate([[0], np.flatnonzero(differs) + 1])
-        offsets = np.append(cumulative_offsets(rests.lengths)[firsts], rests.lengths.sum())
-        group_starts, group_lengths = starts[rests.contexts[firsts]], rests.begins[firsts]
-        offsets_on_device, starts_on_device, lengths_on_device = (
-            self._forward.to_device(values.astype(np.int32))
-            for values in (offsets, np.append(group_starts, 0), group_lengths)
-        )
         return KeptPrefixes(
-            states=kept.states,
-            first=first,
-            offsets=offsets_on_device,
-            starts=starts_on_device,
-            lengths=lengths_on_device,
-            largest_group=int(np.diff(offsets).max()),
-            longest=int(group_lengths.max()),
+            kept.states, first, cumulative_offsets(rests.lengths), starts[rests.contexts], lengths=rests.begins
         )
 
     def _count(self, pieces: Pieces) -> None:

@@ -3,8 +3,7 @@
 Everything in a transformer except attention treats each token by itself. So texts can follow one another in one row, as
 long as attention knows where each begins. Transformers lets that one function be replaced.
 
-The last sequences of a row may each continue a *prefix* whose keys and values are kept. Attention to the prefix and to
-the sequence itself are computed apart and put together by the logarithms of their sums of exponentials::
+The last sequences of a row may each continue a *prefix*, whose keys and values are kept in slots one after another::
 
     row       a0 a1 a2 a3 | b0 b1 | c0 c1 | d0      two texts, then two sequences after prefixes
     query c1  a0 a1 a2 and c0 c1                    the prefix of c is the first three tokens of a
@@ -14,9 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from wordprob.core.arrays import Ints, concat_ranges
 from wordprob.models.huggingface.attention_implementation import (
     attention_configs,
     attention_window,
@@ -30,15 +33,22 @@ if TYPE_CHECKING:
 
 ATTENTION_NAME = "wordprob_varlen"
 
-Attended = tuple["torch.Tensor", "torch.Tensor"]
-"""What queries attend to, ``[N, heads, size]``, and the logarithms of the sums of exponentials, ``[N, heads]``."""
+
+class Projections(NamedTuple):
+    """The queries, keys and values of some tokens, ``[N, heads, size]``."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def part(self, begin: int, end: int | None = None) -> Projections:
+        """Return those of some of the tokens."""
+        return Projections(self.queries[begin:end], self.keys[begin:end], self.values[begin:end])
 
 
 @dataclass(frozen=True)
 class KeptPrefixes:
-    """The prefixes of the last tokens of a row.
-
-    Neighbours with the same prefix are one group. Groups and slots are counted in ``int32``, as attention takes them.
+    """The prefixes that the last sequences of a row continue: R of them.
 
     Attributes
     ----------
@@ -47,21 +57,37 @@ class KeptPrefixes:
     first
         The first token of the row that has a prefix; so have all after it.
     offsets
-        ``[G + 1]``: where the tokens of each group begin, counted from ``first``, and where the last ends.
+        ``[R + 1]``: where each of these sequences begins, counted from ``first``, and where the last ends.
     starts, lengths
-        ``[G + 1]``, of which the last means nothing, and ``[G]``: the slot of the first token of each prefix, which the
-        others follow, and the number of its tokens.
-    largest_group, longest
-        The most tokens of a group, and the longest prefix.
+        ``[R]``: the slot of the first token of each prefix, which the others follow, and the number of its tokens.
     """
 
     states: TokenStates
     first: int
-    offsets: torch.Tensor
-    starts: torch.Tensor
-    lengths: torch.Tensor
-    largest_group: int
-    longest: int
+    offsets: Ints
+    starts: Ints
+    lengths: Ints
+
+    @cached_property
+    def _tiles(self) -> dict[tuple[int, torch.device], torch.Tensor]:
+        return {}
+
+    def tiles(self, n_tokens: int, device: torch.device) -> torch.Tensor:
+        """Return the sequences in tiles of at most N tokens, as :func:`wordprob.kernels.resumed.attend` takes them.
+
+        They are the same in all layers, and made once.
+        """
+        from wordprob.models.huggingface.forward import on_device
+
+        if (n_tokens, device) not in self._tiles:
+            counts = -(-np.diff(self.offsets) // n_tokens)
+            sequence = np.repeat(np.arange(len(counts)), counts)
+            own, ends = self.offsets[sequence], self.offsets[sequence + 1]
+            begins = own + n_tokens * concat_ranges(np.zeros_like(counts), counts)
+            stops = np.minimum(begins + n_tokens, ends)
+            tiles = np.stack([begins, stops, own, self.starts[sequence], self.lengths[sequence]], axis=1)
+            self._tiles[n_tokens, device] = on_device(tiles, device)
+        return self._tiles[n_tokens, device]
 
 
 class VarlenAttention:
@@ -105,7 +131,7 @@ class VarlenAttention:
         ids, positions
             ``[N]``: the tokens of the row, and the position of each in its text.
         offsets
-            ``[T + 1]``: where each text begins, and where the last ends.
+            ``[T + 1]``: where each text begins, and where the last ends; what comes after it has prefixes.
         longest
             The length of the longest text.
         cache
@@ -150,138 +176,99 @@ def attend(
 
     From ``[1, heads, N, size]`` to ``[1, N, heads, size]``. The parameters have the names that transformers gives them.
     """
-    if any(given is not None for given in (attention_mask, softcap, position_bias, s_aux)):
-        raise NotImplementedError("attention with a mask, a cap, a bias or sinks")
-    queries, keys, values = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    attend_to_texts = _attend_flash if query.is_cuda else _attend_one_by_one
-    attended, log_sums = attend_to_texts(queries, keys, values, cu_seq_lens_q, max_length_q, scaling)
-    if kept_prefixes is not None:
-        first = kept_prefixes.first
-        of_prefixes = _attend_to_prefixes(queries[first:], kept_prefixes, module.layer_idx, scaling)
-        attended[first:] = _joined((attended[first:], log_sums[first:]), of_prefixes)
-    return attended[None], None
-
-
-def _attend_to_prefixes(queries: torch.Tensor, prefixes: KeptPrefixes, layer: int, scaling: float | None) -> Attended:
-    """Let every token attend to all of its prefix.
-
-    The query heads that share a key/value head are further queries of that head, so that its keys are read once::
-
-        [M, heads, size]  ->  [M · n, G, size]      G key/value heads, n query heads for each
-    """
-    keys, values = prefixes.states.layer(layer)
-    n_tokens, n_heads, size = queries.shape
-    n_groups = keys.shape[1]
-    n_each = n_heads // n_groups
-    by_group = queries.view(n_tokens, n_groups, n_each, size).transpose(1, 2).reshape(-1, n_groups, size)
-    attend_to_slots = _attend_to_slots_flash if queries.is_cuda else _attend_to_slots_one_by_one
-    attended, log_sums = attend_to_slots(by_group, keys, values, prefixes, n_each, scaling)
-    by_head = attended.view(n_tokens, n_each, n_groups, -1).transpose(1, 2).reshape(n_tokens, n_heads, -1)
-    return by_head, log_sums.view(n_tokens, n_each, n_groups).transpose(1, 2).reshape(n_tokens, n_heads)
-
-
-def _joined(own: Attended, other: Attended) -> torch.Tensor:
-    """Return what queries attend to among the keys of both."""
     import torch
 
-    share = torch.sigmoid(other[1] - own[1])[:, :, None]  # of the other's exponentials in those of both
-    return torch.lerp(own[0].float(), other[0].float(), share).to(own[0].dtype)
+    if any(given is not None for given in (attention_mask, softcap, position_bias, s_aux)):
+        raise NotImplementedError("attention with a mask, a cap, a bias or sinks")
+    row = Projections(*(tensor[0].transpose(0, 1) for tensor in (query, key, value)))
+    n_texts = query.shape[2] if kept_prefixes is None else kept_prefixes.first
+    parts = []
+    if n_texts:
+        attend_to_texts = _attend_flash if query.is_cuda else _attend_one_by_one
+        parts.append(attend_to_texts(row.part(0, n_texts), cu_seq_lens_q, max_length_q, scaling))
+    if kept_prefixes is not None:
+        continue_prefixes = _continue_fused if query.is_cuda else _continue_one_by_one
+        parts.append(continue_prefixes(row.part(n_texts), kept_prefixes, module.layer_idx, scaling))
+    return (parts[0] if len(parts) == 1 else torch.cat(parts))[None], None
 
 
 # --- on a GPU, and the readable twins ---------------------------------------------------------------------------------
 
 
 def _attend_flash(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    texts: Projections,
     offsets: torch.Tensor,
     longest: int,
     scaling: float | None,
-) -> Attended:
+) -> torch.Tensor:
     import torch
 
     # The arguments after the lengths: no dropout, causal, no debugging mask.
-    attended, log_sums = torch.ops.aten._flash_attention_forward(
-        queries, keys, values, offsets, offsets, longest, longest, 0.0, True, False, scale=scaling
-    )[:2]
-    return attended, log_sums.T
+    attended: torch.Tensor = torch.ops.aten._flash_attention_forward(
+        *texts, offsets, offsets, longest, longest, 0.0, True, False, scale=scaling
+    )[0]
+    return attended
 
 
 def _attend_one_by_one(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    texts: Projections,
     offsets: torch.Tensor,
     _: int,
     scaling: float | None,
-) -> Attended:
+) -> torch.Tensor:
     """Attend within one text after the other: the readable twin of :func:`_attend_flash`."""
     import torch
 
-    parts = []
-    for begin, end in pairwise(offsets.tolist()):
-        visible = torch.ones(end - begin, end - begin, dtype=torch.bool).tril()
-        parts.append(_attend_plainly(queries[begin:end], keys[begin:end], values[begin:end], visible, scaling))
-    attended, log_sums = zip(*parts, strict=True)
-    return torch.cat(attended), torch.cat(log_sums)
+    bounds = pairwise(offsets.tolist())
+    return torch.cat([_attend_plainly(texts.part(begin, end), scaling) for begin, end in bounds])
 
 
-def _attend_to_slots_flash(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+def _continue_fused(
+    rests: Projections,
     prefixes: KeptPrefixes,
-    n_each: int,
+    layer: int,
     scaling: float | None,
-) -> Attended:
-    import torch
-
-    # With the number of keys given for each group, the offsets of keys are where each group's begin: any slots. One
-    # query at a time would be laid out in another way.
-    largest = max(2, prefixes.largest_group * n_each)
-    attended, log_sums = torch.ops.aten._flash_attention_forward(
-        queries, keys, values, prefixes.offsets * n_each, prefixes.starts, largest, prefixes.longest,
-        0.0, False, False, scale=scaling, seqused_k=prefixes.lengths,
-    )[:2]  # fmt: skip
-    return attended, log_sums.T
-
-
-def _attend_to_slots_one_by_one(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    prefixes: KeptPrefixes,
-    n_each: int,
-    scaling: float | None,
-) -> Attended:
-    """Attend to one prefix after the other: the readable twin of :func:`_attend_to_slots_flash`."""
-    import torch
-
-    parts = []
-    ranges = pairwise((prefixes.offsets * n_each).tolist())
-    for (begin, end), start, length in zip(ranges, prefixes.starts.tolist(), prefixes.lengths.tolist(), strict=False):
-        slots = slice(start, start + length)
-        parts.append(_attend_plainly(queries[begin:end], keys[slots], values[slots], None, scaling))
-    attended, log_sums = zip(*parts, strict=True)
-    return torch.cat(attended), torch.cat(log_sums)
-
-
-def _attend_plainly(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    visible: torch.Tensor | None,
-    scaling: float | None,
-) -> Attended:
-    """Return the attention of queries to keys, ``[N, heads, size]`` and ``[K, heads, size]``, by its definition."""
-    import torch
-
-    n_each = queries.shape[1] // keys.shape[1]
-    keys, values = (tensor.repeat_interleave(n_each, dim=1).float() for tensor in (keys, values))
+) -> torch.Tensor:
+    try:
+        from wordprob.kernels import resumed
+    except ImportError as error:
+        raise NotImplementedError("attention to kept prefixes without triton") from error
+    queries, keys, values = rests
+    if keys.shape != values.shape:
+        raise NotImplementedError("keys and values of unequal sizes")
+    tiles = prefixes.tiles(resumed.tile_tokens(queries.shape[1], keys.shape[1]), queries.device)
     scale = queries.shape[2] ** -0.5 if scaling is None else scaling
-    scores = scale * torch.einsum("qhd,khd->qhk", queries.float(), keys)
-    if visible is not None:
-        scores = scores.masked_fill(~visible[:, None], float("-inf"))
-    attended = torch.einsum("qhk,khd->qhd", scores.softmax(dim=2), values)
-    return attended.to(queries.dtype), scores.logsumexp(dim=2)
+    return resumed.attend(queries, keys, values, *prefixes.states.layer(layer), tiles, scale)
+
+
+def _continue_one_by_one(
+    rests: Projections,
+    prefixes: KeptPrefixes,
+    layer: int,
+    scaling: float | None,
+) -> torch.Tensor:
+    """Attend to one prefix and what continues it after the other: the readable twin of :func:`_continue_fused`."""
+    import torch
+
+    kept_keys, kept_values = prefixes.states.layer(layer)
+    attended = []
+    bounds = pairwise(prefixes.offsets.tolist())
+    for (begin, end), start, length in zip(bounds, prefixes.starts.tolist(), prefixes.lengths.tolist(), strict=True):
+        slots = slice(start, start + length)
+        queries, keys, values = rests.part(begin, end)
+        whole = Projections(queries, torch.cat([kept_keys[slots], keys]), torch.cat([kept_values[slots], values]))
+        attended.append(_attend_plainly(whole, scaling))
+    return torch.cat(attended)
+
+
+def _attend_plainly(tokens: Projections, scaling: float | None) -> torch.Tensor:
+    """Return the causal attention of queries to keys, of which the last are those of the same tokens."""
+    import torch
+
+    n_queries, n_keys = len(tokens.queries), len(tokens.keys)
+    visible = torch.ones(n_queries, n_keys, dtype=torch.bool).tril(n_keys - n_queries)
+    query, key, value = (tensor.transpose(0, 1)[None] for tensor in tokens)
+    attended = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, scale=scaling, enable_gqa=True
+    )
+    return attended[0].transpose(0, 1)
