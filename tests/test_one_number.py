@@ -58,7 +58,7 @@ def test_the_end_is_that_of_scored_texts(family, context, definition):
 @pytest.mark.parametrize("context", CONTEXTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_words_and_end_add_up_to_one(family, context, definition, seed):
-    check = check_sum(scorer_of(family, seed, 2.0), context, definition, max_open=300, tolerance=1e-5)
+    check = check_sum(scorer_of(family, seed, 2.0), context, definition, max_open=300, max_error=1e-5)
     assert check.fault == ""
     assert check.total <= 1.0 + 1e-9
     assert check.unexplained == pytest.approx(0.0, abs=1e-5)
