@@ -77,7 +77,7 @@ def test_a_small_real_model(load_model):
     assert check.probabilities[" little"] > 0.2
     assert 0.5 < check.total < 1
     assert not check.fault
-    assert abs(check.unexplained) < 2e-4
+    assert -0.05 < check.unexplained < 2e-4, "tokens that stop inside a character may not begin a word"
 
 
 @pytest.mark.parametrize("context", ["", "She", "She saw the"])

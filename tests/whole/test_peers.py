@@ -14,7 +14,7 @@ from tolerances import float32_log_prob_tolerance
 
 def test_the_end_is_counted_once_in_the_first_words_set(load_model):
     """wordsprobability adds EOS to the start mass twice."""
-    scorer = load_model("small-bow")
+    scorer = load_model("fiction-bow")
     vocabulary = scorer.model.tokenizer.vocabulary
     [logp] = next_log_probs(scorer.model, [[vocabulary.start]])
     begins = [i for i, p in enumerate(vocabulary.pieces) if (p and not p[:1].isspace()) or i in vocabulary.ends]
