@@ -77,7 +77,7 @@ class KeptPrefixes:
 
         They are the same in all layers, and made once.
         """
-        from wordprob.models.huggingface.forward import on_device
+        from wordprob.models.devices import on_device
 
         if (n_tokens, device) not in self._tiles:
             counts = -(-np.diff(self.offsets) // n_tokens)
