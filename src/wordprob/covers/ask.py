@@ -7,9 +7,8 @@ in a round and is sent the answers, and what all of them ask in one round is one
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import suppress
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -44,29 +43,39 @@ class PrefixContexts(Protocol):
         """
 
 
-Step = Generator[RequestArrays, ScoreArrays, None]
+Result = TypeVar("Result")
+Step = Generator[RequestArrays, ScoreArrays, Result]
 """Yields requests, and is sent the answers in their order."""
 
 
-def ask_together(steps: Iterable[Step], model: LanguageModel, atoms: Atoms, states: PrefixStates | None) -> None:
-    """Take all steps to their end. What all of them ask in one round is one call."""
-    asking = []
-    for step in steps:
-        requests = next(step, None)
-        if requests is not None:
-            asking.append((step, requests))
+def ask_together(
+    steps: Iterable[Step[Result]], model: LanguageModel, atoms: Atoms, states: PrefixStates | None
+) -> list[Result]:
+    """Take all steps to their end, and return their results. What all of them ask in one round is one call."""
+    steps = list(steps)
+    results: dict[int, Result] = {}
+    asking: dict[int, RequestArrays] = {}
+
+    def advance(number: int, answers: ScoreArrays | None) -> None:
+        """Take a step on to its next requests, or to its end."""
+        asking.pop(number, None)
+        try:
+            asking[number] = next(steps[number]) if answers is None else steps[number].send(answers)
+        except StopIteration as stop:
+            results[number] = stop.value
+
+    for number in range(len(steps)):
+        advance(number, None)
     while asking:
-        answers = _answers(RequestArrays.join([requests for _, requests in asking]), model, atoms, states)
-        edges = cumulative_offsets([len(requests) for _, requests in asking]).tolist()
-        continuing = []
-        for (step, _), (first, stop) in zip(asking, pairwise(edges), strict=True):
-            with suppress(StopIteration):
-                own_answers = answers if len(asking) == 1 else answers.choose(np.arange(first, stop))
-                continuing.append((step, step.send(own_answers)))
-        asking = continuing
+        numbers = list(asking)
+        answers = _answers(RequestArrays.join(list(asking.values())), model, atoms, states)
+        edges = cumulative_offsets([len(asking[number]) for number in numbers]).tolist()
+        for number, (first, stop) in zip(numbers, pairwise(edges), strict=True):
+            advance(number, answers if len(numbers) == 1 else answers.choose(np.arange(first, stop)))
+    return [results[number] for number in range(len(steps))]
 
 
-def search_rounds(search: Search, contexts: PrefixContexts, max_open: int | None = None) -> Step:
+def search_rounds(search: Search, contexts: PrefixContexts, max_open: int | None = None) -> Step[None]:
     """Open prefixes until all intervals are narrow enough, or ``max_open`` were opened of a search."""
     while len(chosen := search.choose(max_open)):
         fits = contexts.fits(chosen)
@@ -74,9 +83,7 @@ def search_rounds(search: Search, contexts: PrefixContexts, max_open: int | None
         yield from open_prefixes(search, chosen.at(np.flatnonzero(fits)), contexts)
 
 
-def open_prefixes(
-    search: Search, prefixes: Prefixes, contexts: PrefixContexts
-) -> Generator[RequestArrays, ScoreArrays, ScoreArrays | None]:
+def open_prefixes(search: Search, prefixes: Prefixes, contexts: PrefixContexts) -> Step[ScoreArrays | None]:
     """Ask about prefixes, and continue from them; return the answers, in their order."""
     if not len(prefixes):
         return None

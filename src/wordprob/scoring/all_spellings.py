@@ -12,7 +12,7 @@ import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, segment_sums
 from wordprob.core.atoms import Atoms
-from wordprob.covers.ask import ask_together, search_rounds
+from wordprob.covers.ask import Step, ask_together, search_rounds
 from wordprob.covers.search import Prefixes, Search
 from wordprob.covers.search_plan import SearchPlan
 from wordprob.models.protocol import LanguageModel, PrefixStates
@@ -57,10 +57,15 @@ def sum_all_spellings(
     states: PrefixStates | None,
 ) -> SpellingSums | None:
     """Return the sums over every spelling of the words of a batch; ``None`` if they are not wanted."""
+    return ask_together([all_sums(prepared, collected)], model, atoms, states)[0]
+
+
+def all_sums(prepared: PreparedBatch, collected: CollectedScores) -> Step[SpellingSums | None]:
+    """Sum over every spelling of the words of a batch: the same, asking together with other batches."""
     if prepared.settings.search is None:
         return None
+    search = yield from all_spellings(prepared, collected)
     sums = SpellingSums(*(np.full(prepared.alignment.n_words, np.nan) for _ in range(5)))
-    search = search_all_spellings(model, atoms, prepared, collected, states)
     words = [searched.number for searched in search.searched]
     sums.log_low[words] = search.log_low
     sums.log_high[words] = search.log_high
@@ -70,14 +75,7 @@ def sum_all_spellings(
     return sums
 
 
-def search_all_spellings(
-    model: LanguageModel,
-    atoms: Atoms,
-    prepared: PreparedBatch,
-    collected: CollectedScores,
-    states: PrefixStates | None,
-    keep_spellings: bool = False,
-) -> Search:
+def all_spellings(prepared: PreparedBatch, collected: CollectedScores, keep_spellings: bool = False) -> Step[Search]:
     """Search for every spelling of the words of a batch, once its other scores are complete."""
     plan = prepared.search_plan or SearchPlan()
     settings = prepared.settings.search or SearchSettings(np.inf, 0)
@@ -91,7 +89,7 @@ def search_all_spellings(
     )
     if plan.words:
         _begin(search, plan, prepared, collected, contexts)
-        ask_together([search_rounds(search, contexts, settings.max_open)], model, atoms, states)
+        yield from search_rounds(search, contexts, settings.max_open)
     return search
 
 

@@ -51,7 +51,7 @@ def ask_beyond_texts(
     ask_together([own_sums(events, prepared, collected)], model, atoms, states)
 
 
-def own_sums(events: BoundaryEvents, prepared: PreparedBatch, collected: CollectedScores) -> Step:
+def own_sums(events: BoundaryEvents, prepared: PreparedBatch, collected: CollectedScores) -> Step[None]:
     """Turn B into B̃ at every boundary of a batch: the same, asking together with other batches."""
     sums = _OwnSums(prepared, collected, events)
     collected.boundaries, collected.certain = sums.log_known, sums.log_sure

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from wordprob.core.arrays import segment_sums
 from wordprob.core.text import Document
 from wordprob.core.vocabulary import Vocabulary
+from wordprob.covers.ask import ask_together
 from wordprob.covers.search import FoundSpelling, Search, Searched
 from wordprob.errors import InputError, counted
 from wordprob.models.capabilities import capabilities_of
 from wordprob.models.protocol import PrefixStates
 from wordprob.options import ScoringOptions
-from wordprob.scoring.all_spellings import search_all_spellings
+from wordprob.scoring.all_spellings import all_spellings
 from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
@@ -198,7 +199,8 @@ def spellings_of(
     prepared, collected = collect_chunk(scorer.model, preparer, chunk, settings, states)
     scored = prepared.is_scored.nonzero()[0].tolist()
     _check_count(len(scored), word, choice)
-    search = search_all_spellings(scorer.model, preparer.atoms, prepared, collected, states, keep_spellings=True)
+    step = all_spellings(prepared, collected, keep_spellings=True)
+    (search,) = ask_together([step], scorer.model, preparer.atoms, states)
     if not search.searched:
         reason = "; ".join(prepared.notes.get(scored[0], ["it has no value"]))
         raise InputError(f"there are no spellings of '{word}' to look for: {reason}.")
