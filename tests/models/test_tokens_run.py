@@ -95,8 +95,8 @@ def test_worker_processes_ask_from_kept_states_too(tokenizer_of):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(("words", "most"), [("whitespace", 1.04), ("punctuation", 1.10)])
-def test_a_model_in_its_own_domain_runs_few_more_tokens_than_the_texts_have(load_shared, packed, words, most):
-    model = load_shared("stories15M").model
+def test_a_model_in_its_own_domain_runs_few_more_tokens_than_the_texts_have(load_model, packed, words, most):
+    model = load_model("stories15M").model
     model = packed_twin(model) if packed else model
     with counting(model) as counts:
         Scorer(model).score(STORY, words)
