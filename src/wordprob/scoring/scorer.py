@@ -110,12 +110,15 @@ def collect_chunk(
 
 
 def score_for_parent(channel: Channel) -> None:
-    """Score the chunks that come over a channel, until it is closed: what a worker process does."""
+    """Score the chunks that come over a channel, each after its setup, until it is closed: what a worker process does."""
     setup: WorkerSetup = channel.receive()
     model = RemoteModel(channel, setup)
     states = PrefixStates()
     while True:
-        chunk: Chunk = channel.receive()
+        chunk: Chunk | WorkerSetup = channel.receive()
+        if isinstance(chunk, WorkerSetup):
+            setup, model, states = chunk, RemoteModel(channel, chunk), PrefixStates()
+            continue
         result: BatchScores | Exception
         try:
             result = without_documents(score_chunk(model, setup.preparer, chunk, setup.settings, states))

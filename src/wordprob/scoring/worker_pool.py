@@ -7,6 +7,7 @@ process. What goes to and fro is a few long arrays, whatever the number of texts
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
@@ -33,6 +34,9 @@ WORKER = "wordprob.scoring.scorer:score_for_parent"
 
 MAX_USEFUL_WORKERS = 4
 """Processes that keep up with any model seen so far."""
+
+MAX_IDLE_PROCESSES = 8
+"""Processes that wait for the next call, at most."""
 
 MIN_GPU_BATCH_TOKENS = 8192
 """A model that takes so many tokens at a time is on a GPU."""
@@ -146,6 +150,59 @@ ChunkResult = tuple[int, BatchScores]
 
 
 @dataclass
+class ReadingProcess:
+    """A worker process, and the setup that it was sent last."""
+
+    process: WorkerProcess
+    setup: WorkerSetup | None = None
+
+    def set_up(self, setup: WorkerSetup) -> None:
+        """Send a setup, unless the process has it; what it remembers of a model that may change is forgotten."""
+        if self.setup != setup or setup.capabilities.may_change:
+            self.process.channel.send(setup)
+            self.setup = setup
+
+
+class IdleProcesses:
+    """Worker processes that wait for more to do: starting one takes longer than a GPU takes for a thousand texts."""
+
+    def __init__(self) -> None:
+        self._waiting: list[ReadingProcess] = []
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> list[ReadingProcess]:
+        """Return processes, new ones if too few are waiting."""
+        with self._lock:
+            running = [worker for worker in self._waiting if worker.process.running]
+            taken, self._waiting = running[:count], running[count:]
+        return taken + [ReadingProcess(WorkerProcess(WORKER)) for _ in range(count - len(taken))]
+
+    def put_back(self, workers: Sequence[ReadingProcess]) -> None:
+        """Let processes wait for more, up to :data:`MAX_IDLE_PROCESSES`."""
+        with self._lock:
+            self._waiting += workers
+            excess, self._waiting = self._waiting[MAX_IDLE_PROCESSES:], self._waiting[:MAX_IDLE_PROCESSES]
+        _end(excess)
+
+    def end_all(self) -> None:
+        """End all processes that wait."""
+        with self._lock:
+            workers, self._waiting = self._waiting, []
+        _end(workers)
+
+
+def _end(workers: Sequence[ReadingProcess]) -> None:
+    for worker in workers:
+        worker.process.channel.close()
+    for worker in workers:
+        worker.process.join()
+
+
+_idle = IdleProcesses()
+atexit.register(_idle.end_all)
+
+
+@dataclass
 class _Pool:
     """Worker processes, each with a thread that hands out chunks to it and answers what it asks about them."""
 
@@ -160,23 +217,28 @@ class _Pool:
 
     @contextlib.contextmanager
     def running(self, count: int) -> Iterator[None]:
-        """Start the processes and their threads, and make sure that they end."""
-        workers: list[WorkerProcess] = []
+        """Start the processes and their threads; afterwards the processes wait for more, or end if anything failed."""
+        workers = _idle.take(count)
+        threads = [threading.Thread(target=self._attend, args=(worker,), daemon=True) for worker in workers]
+        is_done = False
         try:
-            for _ in range(count):
-                workers.append(WorkerProcess(WORKER))
-                threading.Thread(target=self._attend, args=(workers[-1].channel,), daemon=True).start()
+            for thread in threads:
+                thread.start()
             yield
+            is_done = True
         finally:
-            for worker in workers:
-                worker.channel.close()
-            for worker in workers:
-                worker.join()
+            if is_done:
+                for thread in threads:
+                    thread.join()
+                _idle.put_back(workers)
+            else:
+                _end(workers)
 
-    def _attend(self, channel: Channel) -> None:
+    def _attend(self, worker: ReadingProcess) -> None:
         """Give a process one chunk after another, and answer what it asks about them."""
+        channel = worker.process.channel
         try:
-            channel.send(self.setup)
+            worker.set_up(self.setup)
             while True:
                 try:
                     number = self._next_chunks.popleft()
