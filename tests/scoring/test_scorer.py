@@ -13,7 +13,7 @@ from wordpiece import WordPiece
 from wordprob import Scorer
 from wordprob.core import words
 from wordprob.errors import AlignmentError, InputError, OptionError
-from wordprob.scoring.scorer import CACHED_PREPARERS
+from wordprob.scoring.open_model import CACHED_PREPARERS
 
 ODD = {
     "blank": "   ",

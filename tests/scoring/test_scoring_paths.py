@@ -19,8 +19,8 @@ from wordprob.errors import InputError, ModelError
 from wordprob.options import ScoringOptions
 from wordprob.scoring import chunks, worker_pool
 from wordprob.scoring import scorer as scorer_module
+from wordprob.scoring.open_model import score_chunk
 from wordprob.scoring.passages import Chunk, passages_of
-from wordprob.scoring.scorer import score_chunk
 
 TEXTS = ["She saw the mark.", "", "the marker?", "She's marked the mark. She saw the mark?", "   ", "the"] * 3
 FAMILIES = ("bow-joined", "eow-unmarked")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from wordprob.core.arrays import Floats
     from wordprob.scoring.passages import Words
-    from wordprob.scoring.scorer import Scorer
 
 LEFT_OUT = ("text_id", "word_id", "region", "word", "start", "end")
 """Columns of words that say nothing about a whole candidate."""
@@ -37,8 +36,16 @@ NO_SHARE = "no share: a candidate has no value"
 ALL_IMPOSSIBLE = "no share: all candidates have the probability 0"
 
 
+class ScoresContinuations(Protocol):
+    """What scores words after contexts: a :class:`wordprob.Scorer`."""
+
+    @property
+    def score_continuations(self) -> Callable[..., WordTable]:
+        """Returns the surprisal of each continuation's words, given the context."""
+
+
 def score_candidates(
-    scorer: Scorer,
+    scorer: ScoresContinuations,
     context: str | Iterable[str],
     candidates: Iterable[str],
     words: Words | None = None,

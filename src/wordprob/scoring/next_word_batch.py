@@ -28,8 +28,8 @@ from wordprob.models.protocol import PrefixStates, Request
 from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import check_model_can_search, enumerable_definition
 from wordprob.scoring.estimate import estimate_batch
+from wordprob.scoring.open_model import OpenModel, collect_chunk, score_chunk
 from wordprob.scoring.passages import Chunk, Passage, passages_of
-from wordprob.scoring.scorer import Scorer, collect_chunk, score_chunk
 
 CONTEXTS_TOGETHER = 64
 """Contexts whose next words are searched for at the same time. When half of them are done, others take their places."""
@@ -49,7 +49,7 @@ LONGEST_WORD_TOKENS = 32
 """Tokens of a next word for which there must be room in the model's context."""
 
 
-def check_possible(scorer: Scorer, definition: WordDefinition, max_open: int) -> WordDefinition:
+def check_possible(scorer: OpenModel, definition: WordDefinition, max_open: int) -> WordDefinition:
     """Return the definition to enumerate words with, which has the same words; raise where that is not possible."""
     vocabulary = scorer.model.tokenizer.vocabulary
     check_model_can_search(capabilities_of(scorer.model), scorer.model.metadata.get("model", "the model"))
@@ -99,7 +99,7 @@ class SearchRunner:
         As for :class:`NextWordSearch`.
     """
 
-    def __init__(self, scorer: Scorer, definition: WordDefinition, count_all_spellings: bool = False) -> None:
+    def __init__(self, scorer: OpenModel, definition: WordDefinition, count_all_spellings: bool = False) -> None:
         self.scorer = scorer
         self.definition = definition
         self.tokens = next_tokens_of(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, definition)

@@ -15,8 +15,8 @@ from wordprob.errors import InputError, OptionError
 from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import enumerable_definition
 from wordprob.scoring.next_word_batch import SearchRunner, check_possible
+from wordprob.scoring.open_model import OpenModel
 from wordprob.scoring.requests import Progress
-from wordprob.scoring.scorer import Scorer
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def check_next_word_options(words: str | WordDefinition, top: int | None = None,
 
 
 def next_words(
-    scorer: Scorer,
+    scorer: OpenModel,
     contexts: Sequence[str],
     options: ScoringOptions | None = None,
     *,

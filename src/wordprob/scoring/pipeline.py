@@ -1,6 +1,6 @@
 """Threads around the sequential path: while the model runs one chunk, the next is prepared and the last is finished.
 
-The steps are those of :func:`wordprob.scoring.scorer.score_chunk`, in the same order for every chunk.
+The steps are those of :func:`wordprob.scoring.open_model.score_chunk`, in the same order for every chunk.
 """
 
 from __future__ import annotations

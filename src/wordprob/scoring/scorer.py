@@ -1,32 +1,27 @@
-"""The Scorer, and the path of a text from its characters to a table of surprisals.
+"""The Scorer: texts, or what comes after contexts, in; tables of surprisals out.
 
-:func:`score_chunk` is the whole path, one step after the other. Threads (:mod:`wordprob.scoring.pipeline`) and worker
-processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only not one after the other; long texts
-(:mod:`wordprob.scoring.long_text`) are cut into several chunks.
+:func:`wordprob.scoring.open_model.score_chunk` is the path of a text, one step after the other. Threads
+(:mod:`wordprob.scoring.pipeline`) and worker processes (:mod:`wordprob.scoring.worker_pool`) take the same steps, only
+not one after the other; long texts (:mod:`wordprob.scoring.long_text`) are cut into several chunks.
 """
 
 from __future__ import annotations
 
 import copy
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeGuard, Unpack, overload
 
 from wordprob._version import __version__
-from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError
-from wordprob.models.capabilities import Capabilities, capabilities_of
 from wordprob.models.given import wrap_given_model
-from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.models.protocol import PrefixStates
 from wordprob.options import ScoringKeywords, ScoringOptions
-from wordprob.processes import Channel
-from wordprob.scoring.all_spellings import sum_all_spellings
-from wordprob.scoring.beyond_texts import ask_beyond_texts
-from wordprob.scoring.capability_checks import check_model_can_score, check_scoring_options, check_sources
+from wordprob.scoring.capability_checks import check_scoring_options, check_sources
 from wordprob.scoring.chunks import (
     CHARACTERS_PER_BATCH_TOKEN,
     CHARACTERS_PER_TOKEN,
@@ -39,25 +34,21 @@ from wordprob.scoring.chunks import (
     with_empty_texts,
     without_repeated_empty,
 )
-from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import continuations_of, with_heads
-from wordprob.scoring.estimate import estimate_batch
 from wordprob.scoring.limited_context import limited_chunks
 from wordprob.scoring.long_text import sections
+from wordprob.scoring.open_model import OpenModel, score_chunk
 from wordprob.scoring.passages import Chunk, GivenWords, Rule, WordChoice, Words, choose_words, passages_of
 from wordprob.scoring.pipeline import score_in_threads
 from wordprob.scoring.prepare import TextPreparer
-from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
+from wordprob.scoring.prepared_batch import BatchSettings
 from wordprob.scoring.progress import count_on, progress_callback, progress_over
 from wordprob.scoring.pseudo_surprisal import score_masked
-from wordprob.scoring.requests import Progress, ask_along_texts, states_for
+from wordprob.scoring.requests import Progress
 from wordprob.scoring.results import WordTable
 from wordprob.scoring.worker_pool import (
-    RemoteModel,
-    WorkerSetup,
     score_in_workers,
     useful_workers,
-    without_documents,
 )
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.word_level_columns import WordLevel
@@ -66,70 +57,11 @@ if TYPE_CHECKING:
     from wordprob.scoring.next_words import NextWords
     from wordprob.scoring.word_spellings import WordSpellings
 
-CACHED_PREPARERS = 8
-"""Word definitions that a scorer keeps ready."""
-
 SMALL_CHUNK_CHARACTERS_PER_BATCH_TOKEN = 8
 """A chunk of at most so many characters for each token that the model takes at a time is some two batches."""
 
 
-def score_chunk(
-    model: LanguageModel,
-    preparer: TextPreparer,
-    chunk: Chunk,
-    settings: BatchSettings,
-    states: PrefixStates | None = None,
-    text_done: Callable[[int], None] | None = None,
-) -> BatchScores:
-    """Score some texts: the sequential path. ``text_done`` is called with the number of texts done so far."""
-    states = states_for(model, chunk, settings, states)
-    prepared, collected = collect_chunk(model, preparer, chunk, settings, states, text_done)
-    sums = None
-    if settings.search is not None:  # every other spelling
-        sums = sum_all_spellings(model, preparer.atoms, prepared, collected, states)
-    return estimate_batch(prepared, collected, sums)  # the equation
-
-
-def collect_chunk(
-    model: LanguageModel,
-    preparer: TextPreparer,
-    chunk: Chunk,
-    settings: BatchSettings,
-    states: PrefixStates | None,
-    text_done: Callable[[int], None] | None = None,
-) -> tuple[PreparedBatch, CollectedScores]:
-    """Ask the model everything about some texts that their words need in the tokenizer's own spellings."""
-    prepared = preparer.prepare(chunk, settings)  # texts → words → tokens → alignment → own spellings → windows
-    collected = CollectedScores.empty(prepared)
-    # The model, along the texts.
-    for answers in ask_along_texts(model, preparer.atoms, prepared, states=states, text_done=text_done):
-        collected.add(prepared, answers)
-    # Where other spellings leave them, and where characters are cut off.
-    ask_beyond_texts(model, preparer.atoms, preparer.events, prepared, collected, states)
-    return prepared, collected
-
-
-def score_for_parent(channel: Channel) -> None:
-    """Score the chunks that come over a channel, each after its setup, until it is closed: what a worker process does."""
-    setup: WorkerSetup = channel.receive()
-    model = RemoteModel(channel, setup)
-    states = PrefixStates()
-    while True:
-        chunk: Chunk | WorkerSetup = channel.receive()
-        if isinstance(chunk, WorkerSetup):
-            setup, model, states = chunk, RemoteModel(channel, chunk), PrefixStates()
-            continue
-        result: BatchScores | Exception
-        try:
-            result = without_documents(score_chunk(model, setup.preparer, chunk, setup.settings, states))
-        except (EOFError, OSError):
-            raise
-        except Exception as error:  # raised again in the process that started this one
-            result = error
-        channel.send(result)
-
-
-class Scorer:
+class Scorer(OpenModel):
     """Scores words with a language model.
 
     Parameters
@@ -149,13 +81,7 @@ class Scorer:
     """
 
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
-        self.model = wrap_given_model(model, tokenizer)
-        self.options = ScoringOptions()
-        self._preparers: BoundedCache[TextPreparer] = BoundedCache(CACHED_PREPARERS)
-
-    @property
-    def _capabilities(self) -> Capabilities:
-        return capabilities_of(self.model)
+        super().__init__(wrap_given_model(model, tokenizer))
 
     def __repr__(self) -> str:
         facts = [self.model.metadata.get("model", type(self.model).__name__), *self._facts()]
@@ -394,9 +320,9 @@ class Scorer:
 
     def _check_sources(self, sources: Sequence[str] | None, n_texts: int, options: ScoringOptions) -> None:
         """Raise, unless an encoder–decoder model has a source for each text, and another model has none."""
-        if sources is not None or not self._capabilities.has_source:
+        if sources is not None or not self.capabilities.has_source:
             name = self.model.metadata.get("model", "the model")
-            check_sources(self._capabilities, options, name, has_sources=sources is not None)
+            check_sources(self.capabilities, options, name, has_sources=sources is not None)
         if sources is not None and (isinstance(sources, str) or len(sources) != n_texts):
             given = "one string" if isinstance(sources, str) else str(len(sources))
             raise InputError(f"{n_texts} texts but {given} as `sources`; give a list with one for each.")
@@ -438,7 +364,7 @@ class Scorer:
     ) -> Iterator[BatchScores]:
         """Score chunks in worker processes or in threads of this one."""
         preparer = self.preparer(definition)
-        if not self._capabilities.predicts_next_token:
+        if not self.capabilities.predicts_next_token:
             return score_masked(self.model, preparer, chunks, settings, progress)
         if workers and settings.max_width is None:  # a server is slow enough for threads
             scored = score_in_workers(self.model, preparer, chunks, settings, workers, progress)
@@ -476,25 +402,6 @@ class Scorer:
             options.max_open,
         )
 
-    def preparer(self, definition: WordDefinition) -> TextPreparer:
-        """Return what prepares texts under a word definition; the last few are kept."""
-        preparer = self._preparers.get(
-            definition, lambda: TextPreparer(self.model.tokenizer, self.model.vocab_size, definition)
-        )
-        if self._capabilities.may_change:
-            preparer.events.known_starts.clear()
-        return preparer
-
-    @property
-    def cached_definitions(self) -> int:
-        """How many word definitions are kept ready."""
-        return len(self._preparers)
-
-    def settings(self, options: ScoringOptions) -> BatchSettings:
-        """Return what the numbers of a batch depend on, with these options and this model."""
-        check_model_can_score(self._capabilities, options, type(self.model).__name__)
-        return BatchSettings.of(self.model, options)
-
     def _readers(self, options: ScoringOptions, choice: WordChoice) -> int:
         """Return how many processes read the texts; as many as pay, unless a number was chosen."""
         if options.readers is not None:
@@ -504,12 +411,12 @@ class Scorer:
     def _chunk_characters(self, readers: int) -> int:
         """Return how many characters a chunk has, about: no more than the model can keep the states of."""
         characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
-        max_kept_tokens = self._capabilities.max_kept_tokens
+        max_kept_tokens = self.capabilities.max_kept_tokens
         return characters if max_kept_tokens is None else min(characters, CHARACTERS_PER_TOKEN * max_kept_tokens)
 
     def _order(self, choice: WordChoice, chunk_characters: int) -> list[int] | None:
         """Return another order of texts that need several chunks, if the model saves work with it."""
-        if choice.n_characters <= chunk_characters or not self._capabilities.shares_beginnings:
+        if choice.n_characters <= chunk_characters or not self.capabilities.shares_beginnings:
             return None
         return order_by_beginnings([passage.text for passage in choice.passages])
 
@@ -527,7 +434,7 @@ class Scorer:
         first_characters = max(chunk_characters // 16, FIRST_CHUNK_CHARACTERS)
         for chunk in cut_into_chunks(choice.passages, chunk_characters, first_characters):
             passage = chunk.passages[0]  # alone in its chunk, if it is long
-            may_be_cut = passage.words is None and self._capabilities.predicts_next_token
+            may_be_cut = passage.words is None and self.capabilities.predicts_next_token
             if may_be_cut and len(passage.text) > 2 * chunk_characters:
                 tokenizer = self.model.tokenizer
                 chunks += sections(passage, choice.definition, tokenizer, settings, chunk_characters)
@@ -544,7 +451,7 @@ class Scorer:
             **self.model.metadata,
             "tokenizer": vocabulary.fingerprint,
             "words": choice.description,
-            "estimator": "corrected" if self._capabilities.predicts_next_token else "pseudo",
+            "estimator": "corrected" if self.capabilities.predicts_next_token else "pseudo",
             "start_token": "" if vocabulary.start is None else vocabulary.tokens[vocabulary.start],
             "end_tokens": " ".join(vocabulary.tokens[i] for i in vocabulary.ends),
             **further,

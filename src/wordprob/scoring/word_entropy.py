@@ -21,7 +21,7 @@ from wordprob.covers.next_word_beginnings import Beginning, Children, NextTokenM
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import WordprobError
 from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
-from wordprob.scoring.scorer import Scorer
+from wordprob.scoring.open_model import OpenModel
 from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.word_level_columns import WordLevel
 
@@ -95,7 +95,7 @@ class NextWordDistribution:
 
 
 def distributions(
-    scorer: Scorer, definition: WordDefinition, contexts: Sequence[str], max_open: int, n_samples: int = SAMPLES
+    scorer: OpenModel, definition: WordDefinition, contexts: Sequence[str], max_open: int, n_samples: int = SAMPLES
 ) -> Iterator[NextWordDistribution | str]:
     """Yield what is known about the next word after each context, in order, or why nothing is.
 
@@ -313,7 +313,7 @@ def _score_walks(runner: SearchRunner, walks_of_search: Sequence[Sequence[_Walk]
 
 def with_word_level(
     batches: Iterable[BatchScores],
-    scorer: Scorer,
+    scorer: OpenModel,
     rule_of_text: RuleOfText,
     extras: Collection[str],
     max_open: int,
@@ -345,7 +345,7 @@ def with_word_level(
 
 
 def _with_statistics(
-    batch: BatchScores, scorer: Scorer, rules: Sequence[WordDefinition], wanted: WordLevel, max_open: int
+    batch: BatchScores, scorer: OpenModel, rules: Sequence[WordDefinition], wanted: WordLevel, max_open: int
 ) -> BatchScores:
     values = {name: np.full(len(batch), np.nan) for name in wanted.columns()}
     notes = dict(batch.notes)
@@ -368,7 +368,7 @@ def _with_statistics(
 
 
 def _of_contexts(
-    scorer: Scorer, rule: WordDefinition, contexts: Sequence[str], max_open: int
+    scorer: OpenModel, rule: WordDefinition, contexts: Sequence[str], max_open: int
 ) -> Iterator[NextWordDistribution | str]:
     """Yield what is known about the next word after each context, which is found out once for equal ones."""
     if not rule.local:  # a context may end in what belongs to no word

@@ -21,9 +21,9 @@ from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
+from wordprob.scoring.open_model import OpenModel, collect_chunk
 from wordprob.scoring.passages import Chunk, Passage, WordChoice, choose_words
 from wordprob.scoring.prepared_batch import PreparedBatch
-from wordprob.scoring.scorer import Scorer, collect_chunk
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _check_count(n_words: int, word: str, choice: WordChoice) -> None:
 
 
 def spellings_of(
-    scorer: Scorer,
+    scorer: OpenModel,
     context: str,
     word: str,
     options: ScoringOptions | None = None,
@@ -209,7 +209,7 @@ def spellings_of(
 
 
 def _word_spellings(
-    scorer: Scorer, prepared: PreparedBatch, collected: CollectedScores, search: Search, empty: WordSpellings
+    scorer: OpenModel, prepared: PreparedBatch, collected: CollectedScores, search: Search, empty: WordSpellings
 ) -> WordSpellings:
     """Put together what the search for one word found, as probabilities given the words before."""
     alignment = prepared.alignment

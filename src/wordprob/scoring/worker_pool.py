@@ -29,7 +29,7 @@ from wordprob.scoring.prepared_batch import BatchSettings
 from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
 from wordprob.tables.batch_scores import BatchScores
 
-WORKER = "wordprob.scoring.scorer:score_for_parent"
+WORKER = "wordprob.scoring.open_model:score_for_parent"
 """The function that a worker process runs."""
 
 MAX_USEFUL_WORKERS = 4
