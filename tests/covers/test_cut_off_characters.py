@@ -11,7 +11,7 @@ from wordprob import Scorer
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.core.characters import END
-from wordprob.covers.cut_off_tokens import CutOffTokens
+from wordprob.covers.events import CutOffTokens
 from wordprob.models.capabilities import Capabilities
 
 TEXTS = ["a 'b'.", "זה ”ס“"]

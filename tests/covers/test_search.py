@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordprob.core.atoms import Atoms
-from wordprob.covers.cut_off_tokens import Beginnings
-from wordprob.covers.events import BoundaryEvent, Ending, Outcome, Transitions, needed_lists
+from wordprob.covers.events import Beginnings, BoundaryEvent, Ending, Outcome, Transitions, needed_lists
 from wordprob.covers.search import MAX_OPENED_PER_ROUND, Prefixes, Search, Searched
 
 LOG_BOUNDS = st.lists(st.integers(-400, 200).map(lambda fifths: fifths / 5), max_size=40, unique=True)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from wordprob.core.atoms import atoms_of
 from wordprob.core.words import Whitespace
 from wordprob.models.exact import ExactLM
-from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import Request, Scores
-from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
+from wordprob.models.request_arrays import IdSequences, RequestArrays, ScoreArrays, ScoreBatches, in_batches
 
 LISTS = [np.array([7]), np.array([8, 9])]
 REQUESTS = [

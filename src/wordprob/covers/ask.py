@@ -16,9 +16,8 @@ from wordprob.core.arrays import Bools, Ints, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.covers.events import needed_lists
 from wordprob.covers.search import Prefixes, Search, scored_ids
-from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import NO_ROWS, LanguageModel, PrefixStates
-from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
+from wordprob.models.request_arrays import IdSequences, RequestArrays, ScoreArrays, in_batches
 
 REQUESTS_AT_ONCE = 8192
 """Requests in a call, at most."""

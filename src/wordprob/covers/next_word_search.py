@@ -20,7 +20,7 @@ from wordprob.core.arrays import Bools, Floats, Ints
 from wordprob.core.characters import is_white_space
 from wordprob.core.word_definition import WordDefinition
 from wordprob.covers.context_reader import ContextReader, TokenizedPieces
-from wordprob.covers.cut_off_tokens import LARGEST_ERROR
+from wordprob.covers.events import LARGEST_ERROR
 from wordprob.covers.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
 from wordprob.covers.next_word_beginnings import (
     Beginning,

@@ -10,7 +10,7 @@ The tokenizer's own spelling of a word can depend on what follows it: ``?`` befo
 3. :class:`wordprob.covers.branches.Branches` collects these for a batch of texts.
 
 What is asked about begins at a place before the end of the word that no token reaches over, so most questions are short
-and come again and again (:mod:`wordprob.covers.signatures`).
+and come again and again (:mod:`wordprob.covers.joined_tokens`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from wordprob.core.characters import END, Label, character_bytes, completions, i
 from wordprob.core.vocabulary import Tokens, Vocabulary
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
 from wordprob.covers.branches import Branches, BranchTail
-from wordprob.covers.joined_tokens import joined_tokens_of
+from wordprob.covers.joined_tokens import alike_before, joined_tokens_of, no_signatures, word_signatures
 from wordprob.covers.own_spellings import OwnPairs
-from wordprob.covers.signatures import alike_before, no_signatures, word_signatures
 
 EncodeAll = Callable[[Sequence[str]], Sequence[Tokens]]
 

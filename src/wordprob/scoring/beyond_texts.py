@@ -143,18 +143,13 @@ class _OwnSums:
 
     @property
     def tolerances(self) -> Floats:
-        """``[W + D]``: by how much it may be off: a word's error is that of both of its boundaries together.
+        """``[W + D]``: by how much it may be off: half of the error of a word, which has two boundaries.
 
-        What one boundary does not need, the other may have.
+        What one of them does not need is not given to the other: a value does not depend on what comes later.
         """
-        prepared = self._prepared
-        largest = prepared.settings.precision_nats
-        errors = self._errors
-        neighbour = np.zeros_like(errors)
-        neighbour[1:] = errors[:-1]
-        neighbour[:-1] = np.maximum(neighbour[:-1], errors[1:])
-        tolerances: Floats = np.maximum(largest / 2, largest - neighbour)
-        tolerances[prepared.alignment.first_boundaries] = SHARE_AT_START * largest
+        largest = self._prepared.settings.precision_nats
+        tolerances = np.full(len(self.log_known), largest / 2)
+        tolerances[self._prepared.alignment.first_boundaries] = SHARE_AT_START * largest
         return tolerances
 
     @property

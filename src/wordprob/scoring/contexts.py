@@ -8,7 +8,7 @@ import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, cumulative_offsets
 from wordprob.covers.search import Prefixes
-from wordprob.models.id_sequences import IdSequences
+from wordprob.models.request_arrays import IdSequences
 from wordprob.scoring.prepared_batch import PreparedBatch
 from wordprob.scoring.requests import ids_before, prefix_ids
 

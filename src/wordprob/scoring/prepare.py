@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -14,8 +15,7 @@ from wordprob.core.span_words import WithoutBoundaries
 from wordprob.core.text import TextBatch, Word
 from wordprob.core.windows import Window, windows
 from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
-from wordprob.covers.cut_off_tokens import CutOffTokens
-from wordprob.covers.events import BoundaryEvents, Ending, WordEvents
+from wordprob.covers.events import BoundaryEvents, CutOffTokens, Ending, WordEvents
 from wordprob.covers.search_plan import REWRITTEN, SearchPlanner
 from wordprob.covers.spellings import SpellingFinder
 from wordprob.covers.token_trie import token_trie_of
@@ -55,9 +55,13 @@ class TextPreparer:
         self._word_events: dict[str, WordEvents] = {}
         self._sets = BoundarySets(self.atoms)
         self._starts = TextStarts(self._vocabulary, self.definition, self.atoms, self._sets)
-        self._no_rule = WithoutBoundaries(self.definition)
         self._cut_off_tokens = CutOffTokens(self._vocabulary, self.definition, self.atoms)
         self.events = BoundaryEvents(self.atoms, self._cut_off_tokens)
+
+    @cached_property
+    def _no_rule(self) -> WordDefinition:
+        """Where no rule ends a word."""
+        return WithoutBoundaries(self.definition)
 
     def finder(self, rule: WordDefinition) -> SpellingFinder:
         """Return what finds other spellings of words that end by a rule."""

@@ -17,11 +17,9 @@ from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
-from wordprob.covers.search_plan import SearchPlan
 from wordprob.models.capabilities import capabilities_of
-from wordprob.models.id_sequences import IdSequences
 from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
-from wordprob.models.request_arrays import RequestArrays, ScoreArrays, in_batches
+from wordprob.models.request_arrays import IdSequences, RequestArrays, ScoreArrays, in_batches
 from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.shared_beginnings import share_beginnings
@@ -261,11 +259,12 @@ class _PlannedSteps:
     """The masses that searches need along the texts, in the order of their rows."""
 
     def __init__(self, prepared: PreparedBatch, first_list: int) -> None:
-        plan = prepared.search_plan or SearchPlan()
-        self.numbers = np.argsort(plan.rows, kind="stable")
-        self.rows = plan.rows[self.numbers]
-        self.lists = plan.lists[self.numbers] + first_list
-        self.id_lists = plan.id_lists
+        plan = prepared.search_plan
+        rows, lists = (NO_WORDS, NO_WORDS) if plan is None else (plan.rows, plan.lists)
+        self.numbers = np.argsort(rows, kind="stable")
+        self.rows = rows[self.numbers]
+        self.lists = lists[self.numbers] + first_list
+        self.id_lists = [] if plan is None else plan.id_lists
 
 
 def _ranges_between(sorted_rows: Ints, firsts: Ints, stops: Ints) -> Ranges:
