@@ -70,12 +70,11 @@ def test_a_declared_option_is_a_field():
 
 USES = {
     "min_context": {"core/windows.py"},
-    "extras": {"tables/columns.py", "tables/frames.py", "tables/result.py", "tables/schema.py",
+    "extras": {"tables/columns.py", "tables/frames.py", "scoring/results.py", "tables/schema.py",
                "tables/word_level_columns.py", "scoring/word_entropy.py"},
     "estimators": {"tables/columns.py", "tables/schema.py"},
     "tolerance": {"options.py"},
-    "max_open": {"covers/spelling_search.py", "scoring/all_spellings.py", "scoring/next_word_batch.py",
-                 "scoring/word_entropy.py"},
+    "max_open": {"covers/ask.py", "covers/search.py", "scoring/next_word_batch.py", "scoring/word_entropy.py"},
 }  # fmt: skip
 """Modules that compute with an option and have it as a parameter. A module that only passes options on has none."""
 

@@ -72,7 +72,7 @@ def test_white_space_that_has_tokens_is_a_condition_of_its_own(flat, name):
     frame = flat(name).score(["line", "  line"], unit="nats").to_pandas()
     masses = np.exp(-frame["before"].to_numpy())
     assert 0.0 < masses[1] != masses[0]
-    assert masses.sum() <= 1.0 + 1e-12, "no text begins in both ways"
+    assert masses.sum() <= 1.0 + 2e-5, "no text begins in both ways; each mass is known to 1e-5"
 
 
 def test_a_text_may_begin_with_every_piece_that_does_not_go_on_with_a_word():

@@ -29,6 +29,11 @@ class BoundedCache(Generic[Value]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def values(self) -> list[Value]:
+        """Return the values that are kept."""
+        with self._lock:
+            return list(self._values.values())
+
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the value for a key; make it if it is not there."""
         with self._lock:

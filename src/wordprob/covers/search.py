@@ -121,7 +121,8 @@ class Prefixes:
     def with_scored(self, log_probs: Floats) -> Prefixes:
         """Return the prefixes once the log-probability of the rest of their tokens is known."""
         is_possible = self.log_prob > -np.inf  # what the model says after something impossible does not matter
-        scored = self.log_prob + np.where(is_possible, log_probs, 0.0)
+        with np.errstate(invalid="ignore"):  # nor does it relative to something impossible
+            scored = self.log_prob + np.where(is_possible, log_probs, 0.0)
         return replace(self, log_prob=scored, n_unscored=np.zeros_like(self.n_unscored))
 
 

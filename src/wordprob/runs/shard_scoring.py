@@ -206,6 +206,7 @@ class ShardScorer:
         self, scorer: Scorer, records: Sequence[Record], on_texts_done: ShardCallback | None
     ) -> WordTable:
         scorer = scorer.with_options(self._work.settings.scoring, readers=self._work.execution.readers)
+        scorer.forget_starts()  # a shard has the same values whichever process scores it, and after which others
         with limited_threads(self._work.settings.threads):
             return scorer.score(
                 [record.text for record in records],

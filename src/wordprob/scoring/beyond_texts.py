@@ -8,6 +8,7 @@ word by more than the model's own arithmetic, both are prefixes of a search (:mo
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 
 import numpy as np
 
@@ -56,21 +57,27 @@ def own_sums(events: BoundaryEvents, prepared: PreparedBatch, collected: Collect
     sums = _OwnSums(prepared, collected, events)
     collected.boundaries, collected.certain = sums.log_known, sums.log_sure
     boundaries = sums.to_search()
-    if len(boundaries):
-        search, tails, branches = sums.begin(boundaries)
-        contexts = TextContexts(prepared, shortens=True)
-        is_followed = sums.are_followed(search, tails)
-        search.wait_for(tails.at(np.flatnonzero(~is_followed)))
-        followed = tails.at(np.flatnonzero(is_followed))
-        answers = yield from open_prefixes(search, followed, contexts)
-        if answers is not None:
-            sums.add_tails(branches[is_followed], followed, answers)
-        yield from search_rounds(search, contexts)
-        collected.boundaries[boundaries], collected.certain[boundaries] = search.log_estimate, search.log_low
-        sums.remember_starts(boundaries)
+    yield from _search(sums, prepared, collected, boundaries)
+    sums.remember_starts(boundaries)
     collected.boundaries[prepared.missing] = np.nan
     if collected.bounds is not None:
         collected.bounds.apply_spellings(prepared, collected.replaced(prepared))
+
+
+def _search(sums: _OwnSums, prepared: PreparedBatch, collected: CollectedScores, boundaries: Ints) -> Step[None]:
+    """Search for the sums at some boundaries."""
+    if not len(boundaries):
+        return
+    search, tails, branches = sums.begin(boundaries)
+    contexts = TextContexts(prepared, shortens=True)
+    is_followed = sums.are_followed(search, tails)
+    search.wait_for(tails.at(np.flatnonzero(~is_followed)))
+    followed = tails.at(np.flatnonzero(is_followed))
+    answers = yield from open_prefixes(search, followed, contexts)
+    if answers is not None:
+        sums.add_tails(branches[is_followed], followed, answers)
+    yield from search_rounds(search, contexts)
+    collected.boundaries[boundaries], collected.certain[boundaries] = search.log_estimate, search.log_low
 
 
 class _OwnSums:
@@ -95,6 +102,7 @@ class _OwnSums:
         self._prepared = prepared
         self._collected = collected
         self._events = events
+        self._start_keys: dict[Hashable, Hashable] = {}
         branches = prepared.branches
         self._tails = np.array(sorted(branches.tails), dtype=np.int64)
         self._boundary_of_branch = np.array(branches.boundaries, dtype=np.int64)
@@ -120,18 +128,23 @@ class _OwnSums:
 
     def to_search(self) -> Ints:
         """Return the boundaries whose mass is not known well enough; take those of starts that are known already."""
-        prepared = self._prepared
-        needed = np.zeros(len(self.log_known), dtype=bool)
-        if self._collected.bounds is None:  # bounds allow for whatever cut-off characters become
-            needed = self._errors > self.tolerances
-        needed[self._boundary_of_branch[self._tails]] = True
-        needed &= ~prepared.missing & ~self._is_unknown
+        needed = self._is_needed
         for boundary in self._starts(np.flatnonzero(needed)):
             known = self._events.known_starts.get(self._start_key(boundary))
             if known is not None:
                 self._collected.certain[boundary], self._collected.boundaries[boundary] = known
                 needed[boundary] = False
         return np.flatnonzero(needed)
+
+    @property
+    def _is_needed(self) -> Bools:
+        """``[W + D]``: True for boundaries whose mass is not known well enough from the pass along the texts."""
+        needed = np.zeros(len(self.log_known), dtype=bool)
+        if self._collected.bounds is None:  # bounds allow for whatever cut-off characters become
+            needed = self._errors > self.tolerances
+        needed[self._boundary_of_branch[self._tails]] = True
+        needed &= ~self._prepared.missing & ~self._is_unknown
+        return needed
 
     @property
     def _errors(self) -> Floats:
@@ -254,17 +267,32 @@ class _OwnSums:
 
     def _start_key(self, boundary: int) -> Hashable:
         """Return what the mass at the start of a text depends on."""
-        prepared = self._prepared
-        numbers = np.flatnonzero(self._boundary_of_branch == boundary).tolist()
-        branches = prepared.branches
-        ways = [(branches.id_lists[branches.lists[n]], branches.tails.get(n)) for n in numbers]
-        settings = prepared.settings
-        labels = prepared.sets.labels(int(prepared.boundary_sets[boundary]))
-        return settings.start_ids, settings.precision_nats, labels, tuple(ways)
+        branches, first = self._prepared.branches, np.searchsorted(self._sorted_boundaries, boundary)
+        stop = np.searchsorted(self._sorted_boundaries, boundary, side="right")
+        numbers = self._by_boundary[first:stop].tolist()
+        ways = tuple((branches.lists[number], branches.tails.get(number)) for number in numbers)
+        in_batch = (int(self._prepared.boundary_sets[boundary]), ways)
+        if in_batch not in self._start_keys:
+            # Numbers of sets and lists are those of a batch; what they stand for is the same in all of them.
+            settings = self._prepared.settings
+            labels = self._prepared.sets.labels(in_batch[0])
+            leaving = tuple((branches.id_lists[number], tail) for number, tail in ways)
+            self._start_keys[in_batch] = (settings.start_ids, settings.precision_nats, labels, leaving)
+        return self._start_keys[in_batch]
+
+    @cached_property
+    def _by_boundary(self) -> Ints:
+        """The branches in the order of the boundaries that they lead to."""
+        return np.argsort(self._boundary_of_branch, kind="stable")
+
+    @cached_property
+    def _sorted_boundaries(self) -> Ints:
+        boundaries: Ints = self._boundary_of_branch[self._by_boundary]
+        return boundaries
 
     def remember_starts(self, boundaries: Ints) -> None:
         """Keep what was found at the starts of texts, unless it is bounds."""
         if self._collected.bounds is None:
             for boundary in self._starts(boundaries):
                 values = (float(self._collected.certain[boundary]), float(self._collected.boundaries[boundary]))
-                self._events.known_starts[self._start_key(boundary)] = values
+                self._events.known_starts.setdefault(self._start_key(boundary), values)

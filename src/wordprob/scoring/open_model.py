@@ -113,6 +113,14 @@ class OpenModel:
             preparer.events.known_starts.clear()
         return preparer
 
+    def forget_starts(self) -> None:
+        """Forget what is remembered of the starts of texts, so that values depend on no earlier call, to the last bit.
+
+        It is computed with the first texts of a call, and rounding depends on what else is in a batch.
+        """
+        for preparer in self._preparers.values():
+            preparer.events.known_starts.clear()
+
     @property
     def cached_definitions(self) -> int:
         """How many word definitions are kept ready."""

@@ -408,9 +408,9 @@ class Scorer(OpenModel):
             return options.readers
         return useful_workers(self.model.batch_tokens, choice.n_characters)
 
-    def _chunk_characters(self, readers: int) -> int:
+    def _chunk_characters(self, workers: int) -> int:
         """Return how many characters a chunk has, about: no more than the model can keep the states of."""
-        characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if readers else 1)
+        characters = CHARACTERS_PER_BATCH_TOKEN * self.model.batch_tokens // (4 if workers else 1)
         max_kept_tokens = self.capabilities.max_kept_tokens
         return characters if max_kept_tokens is None else min(characters, CHARACTERS_PER_TOKEN * max_kept_tokens)
 
