@@ -12,7 +12,7 @@ from wordprob.core import words
 from wordprob.core.alignment import align
 from wordprob.core.atoms import atoms_of
 from wordprob.core.text import Document, TextBatch
-from wordprob.covers import signatures as signatures_module
+from wordprob.covers import joined_tokens
 from wordprob.covers import spellings as spellings_module
 from wordprob.covers.branches import Branches
 from wordprob.covers.joined_tokens import joined_tokens_of
@@ -121,8 +121,8 @@ def test_asking_about_little_gives_what_asking_about_whole_texts_gives(tokenizer
     expected = branches(finder_of(tokenizer, rule, whole_texts=True))
     assert branches(finder) == expected
     assert branches(finder) == expected, "every word is known now"
-    factors = np.zeros_like(signatures_module.HASH_FACTORS)
-    monkeypatch.setattr(signatures_module, "HASH_FACTORS", factors)
+    factors = np.zeros_like(joined_tokens.HASH_FACTORS)
+    monkeypatch.setattr(joined_tokens, "HASH_FACTORS", factors)
     assert branches(finder_of(tokenizer, rule)) == expected, "all signatures have the same hash"
 
 

@@ -170,11 +170,6 @@ def all_wrong_words(scorer, reference, texts, definition):
     return [line for text in compared for line in wrong_words(scorer, reference, text, definition)]
 
 
-DEPENDS_ON_THE_NEXT_CHARACTER = pytest.mark.xfail(
-    strict=True, reason="a token that ends inside the next character: only that one character is counted"
-)
-
-
 def scripts_for(name):
     """Return two of the scripts for each tokeniser, in turn, so that every script has its turn."""
     texts, number = list(SCRIPTS.values()), COMPARED.index(name)
@@ -194,11 +189,7 @@ def test_words_by_white_space(flat, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=DEPENDS_ON_THE_NEXT_CHARACTER) if name == "small-gpt-neox" else name
-        for name in COMPARED
-        if name not in ("ctrl", "small-ctrl", "small-unigram", *LARGE)
-    ],
+    [name for name in COMPARED if name not in ("ctrl", "small-ctrl", "small-unigram", *LARGE)],
 )
 def test_a_few_scripts_with_each_tokeniser(flat, name):
     texts = scripts_for(name)
@@ -235,9 +226,7 @@ SPANS = {
 
 @pytest.mark.parametrize("name", ["small-gpt2", "small-llama2", "small-eow"])
 @pytest.mark.parametrize("case", SPANS)
-def test_spans(flat, name, case, request):
-    if (name, case) == ("small-gpt2", "Thai words"):
-        request.applymarker(DEPENDS_ON_THE_NEXT_CHARACTER)
+def test_spans(flat, name, case):
     scorer, reference = flat(name)
     text, spans = SPANS[case]
     if not can_compare(reference, text):
@@ -334,7 +323,6 @@ def test_a_first_word_that_is_a_mark_after_a_dummy_space(flat, text):
     assert not wrong_words(*flat("small-llama2"), text, "punctuation")
 
 
-@DEPENDS_ON_THE_NEXT_CHARACTER
 @pytest.mark.parametrize("words", ["punctuation", [(0, 3)]])
 def test_a_value_does_not_depend_on_a_character_that_a_token_cuts_off(flat, words):
     """The tokeniser writes the last byte of a word and the first ones of the next character as one token."""

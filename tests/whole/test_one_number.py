@@ -171,7 +171,6 @@ def test_words_after_an_unknown_character_can_be_listed(random_scorer):
     assert found.words
 
 
-@pytest.mark.xfail(strict=True, reason="candidates are stripped as Python does, with four characters that are words")
 def test_a_control_character_has_one_number(tokenizer_of):
     scorer = wordprob.Scorer(RandomLM(tokenizer_of("small-gpt2"), cut_off_logit=CUT_OFF_LOGIT))
     assert_one_number(scorer, "", "", "\x1f", "whitespace", None)

@@ -411,7 +411,7 @@ class SpellingFinder:
         missing: tuple[int, ...] = ()
         if place.over_end:
             on_path = OwnSpelling((*place.observed, *place.over_end), None)
-            if spellings.get(on_path.ids) != on_path:
+            if on_path.ids not in spellings:
                 missing = on_path.ids
                 spellings = {**spellings, on_path.ids: on_path}
         key = (place.question, place.observed, missing)
@@ -589,7 +589,7 @@ class SpellingFinder:
         return next((c for c in GLUED_ON if pairs[256 * last + ord(c)]), GLUED_ON[0])
 
     def _completed(self, held: bytes) -> list[str]:
-        """Return bytes as texts; a cut-off character at their end becomes one of every kind that it can become."""
+        """Return bytes as texts; a cut-off character at their end becomes characters of every kind that it can be."""
         try:
             return [held.decode()]
         except UnicodeDecodeError:
@@ -601,9 +601,11 @@ class SpellingFinder:
             return []  # bytes that no text has
         if not cut:
             return []
-        examples: dict[Label, str] = {}
+        # Which tokens the bytes become depends on the byte that comes next, and whether they end the word on the label.
+        examples: dict[tuple[int, Label], str] = {}
         for character in completions(held[-cut:]):
-            examples.setdefault(self._definition.label(character), character)
+            next_byte = character.encode()[cut]
+            examples.setdefault((next_byte, self._definition.label(character)), character)
         return [whole + character for character in examples.values()]
 
     def _spelling(self, place: Place, rest: str, tokens: Tokens) -> OwnSpelling | None:

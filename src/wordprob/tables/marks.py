@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import regex
 
+from wordprob.core.characters import is_white_space
 from wordprob.errors import AlignmentError, InputError, OptionError, counted
 
 MARKS = ("stars", "bars")
@@ -41,8 +42,8 @@ def whole_span(text: str, name: str = "") -> Span:
     >>> whole_span(" went home ")
     Span(name='', start=1, end=10)
     """
-    start = len(text) - len(text.lstrip())
-    return Span(name, start, max(start, len(text.rstrip())))
+    inside = [place for place, character in enumerate(text) if not is_white_space(character)]
+    return Span(name, inside[0], inside[-1] + 1) if inside else Span(name, len(text), len(text))
 
 
 def check_marks(marks: str) -> None:
