@@ -325,7 +325,7 @@ class ScoringOptions(Options):
         super().__post_init__()
         if "prefixes_opened" in self.extras and self.spellings != "all":
             raise OptionError(
-                "`prefixes_opened` counts what the search for every spelling looked into, and only own spellings are "
+                "`prefixes_opened` counts what the search for every spelling expanded, and only own spellings are "
                 "counted; choose all as `spellings`, or leave it out."
             )
 

@@ -676,7 +676,7 @@ def test_the_command_lists_and_draws(tmp_path):
     assert result.exit_code == 0, result.output
     assert "␣mark  (the tokeniser's own)" in result.output
     assert "all spellings" in result.output
-    assert "at most, in spellings not looked into" in result.output
+    assert "at most, in spellings not expanded" in result.output
     table = pd.read_csv(tmp_path / "mark.tsv", sep="\t")
     assert table["own"].sum() == 1
     assert "<svg" in (tmp_path / "mark.svg").read_text(encoding="utf-8")

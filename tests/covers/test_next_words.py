@@ -239,7 +239,7 @@ def test_several_models():
 def test_the_command_says_that_the_limit_stopped_the_search():
     arguments = ["next", "--context", "the", "--model", "exact:leaky", "--top", "3"]
     said = CliRunner().invoke(cli, [*arguments, "--max-open", "2"]).stderr
-    assert "the search stopped when it had looked into 2 beginnings of words" in said
+    assert "the search stopped when it had expanded 2 beginnings of words" in said
     assert "use --max-open 20" in said
     assert not CliRunner().invoke(cli, [*arguments, "--max-open", "4000"]).stderr
 

@@ -17,7 +17,7 @@ CONTEXTS = ("", "the", "the mark", "mark the")
 TOPS = (1, 2, 4, 9)
 LIMITS = (4, 20, 60, 200)
 LIGHTEST = 2e-5
-"""Texts with less mass than this are not looked into further."""
+"""Texts with less mass than this are not expanded further."""
 LEFT_OUT = 30 * LIGHTEST
 """A word may have so much besides, as each of its beginnings may have been left out."""
 

@@ -47,7 +47,7 @@ def test_a_file_is_no_model(tmp_path):
 
 
 def test_a_hub_out_of_reach_is_asked_once(monkeypatch, capfd, tmp_path):
-    """No thirty seconds of retries: the cache alone is looked into, and the message is one line."""
+    """No thirty seconds of retries: the cache alone is expanded, and the message is one line."""
     pytest.importorskip("transformers")
     import huggingface_hub
     from huggingface_hub import constants

@@ -68,7 +68,7 @@ def test_a_real_tokeniser(tokenizer_of, context):
     check = check_sum(Scorer(FlatLM(tokenizer_of("small-bow"))), context, "whitespace", max_open=20)
     assert check.opened == 20
     assert not check.fault
-    # what is not looked into counts in full, also tokens that stop inside a character, which may not begin a word
+    # what is not expanded counts in full, also tokens that stop inside a character, which may not begin a word
     assert -0.02 < check.unexplained < 2e-4
 
 

@@ -28,7 +28,7 @@ def check(context: str, scoring: ScoringOptions, top: int, model: ModelOptions) 
     """Add up the probabilities of all words that can follow CONTEXT.
 
     Words are found by going through the model's tokens, the most probable first; each is then scored. Together with the
-    end of the text they must add up to one, apart from what was not looked into. Otherwise the exit code is 1: the
+    end of the text they must add up to one, apart from what was not expanded. Otherwise the exit code is 1: the
     probabilities of words are wrong for this model. The words of whitespace, punctuation and one class of characters,
     such as regex:[\\w']+, can be enumerated.
 
@@ -59,7 +59,7 @@ def _print(found: SumCheck, top: int) -> None:
         click.echo(_line(sum(list(found.probabilities.values())[top:]), f"{others} other words"))
     click.echo(_line(found.end, "the end of the text"))
     click.echo(_line(found.total, "sum"))
-    click.echo(_line(found.unopened, f"at most, not looked into ({found.opened} beginnings of words were)"))
+    click.echo(_line(found.unopened, f"at most, not expanded ({found.opened} beginnings of words were)"))
     other_label = PATTERN_OTHERS if found.words.startswith("regex:") else OTHERS
     click.echo(_line(found.other_spellings, other_label))
     click.echo(_line(found.unexplained, "remainder"))

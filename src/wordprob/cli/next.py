@@ -163,7 +163,7 @@ def _warn_of_limit(found: Sequence[NextWords], scoring: ScoringOptions) -> None:
         beginnings = counted(scoring.max_open, "beginning")
         warn(
             [
-                f"the search stopped{where} when it had looked into {beginnings} of words, so words may be missing or "
-                f"not certain; to look into more, use `max_open` {10 * scoring.max_open}"
+                f"the search stopped{where} when it had expanded {beginnings} of words, so words may be missing or "
+                f"not certain; to expand more, use `max_open` {10 * scoring.max_open}"
             ]
         )

@@ -46,7 +46,7 @@ def spellings(
     """List the spellings of WORD after CONTEXT, the most probable first.
 
     A model can write a word in many sequences of tokens; its tokenizer uses one. What the others add is small for
-    common words and several bits for some rare ones. The spellings that were not looked into are bounded.
+    common words and several bits for some rare ones. The spellings that were not expanded are bounded.
 
     \b
     Examples:
@@ -91,7 +91,7 @@ def _tree(found: WordSpellings, model: str) -> Figure:
 
 
 def _print(found: WordSpellings, top: int, model: str) -> None:
-    """Print the spellings, what is left, and what it all comes to."""
+    """Print the spellings, what is left, and the totals."""
     unit = found.unit
     click.echo(f"{found.word} after '{found.context}' ({model}), surprisal in {unit}")
     click.echo(f"{'surprisal':>10}  {'share':>7}  spelling")
@@ -107,7 +107,7 @@ def _print(found: WordSpellings, top: int, model: str) -> None:
         named = counted(len(others), "other spelling")
         click.echo(f"{found.surprisal_of(probability):10.3f}  {probability / total:7.2%}  {named}")
     looked = counted(found.opened, "beginning")
-    click.echo(f"{'':10}  {found.rest / total:7.2%}  at most, in spellings not looked into ({looked} opened)")
+    click.echo(f"{'':10}  {found.rest / total:7.2%}  at most, in spellings not expanded ({looked} opened)")
     click.echo(f"own spelling   {found.surprisal:.3f} {unit}")
     click.echo(f"all spellings  {found.surprisal_all_low:.3f} to {found.surprisal_all:.3f} {unit}")
 

@@ -116,7 +116,7 @@ class NextTokens:
         return np.array(filled), np.array([self.slices_of_kinds[kind].start for kind in filled])
 
     def cut_off_tokens(self, ending: frozenset[Label]) -> OpenShares:
-        """Return, for every id, what is made of it where these labels end a word, if it is cut off."""
+        """Return, for every id, how it is counted where these labels end a word, if it is cut off."""
         if ending not in self._cut_off:
             atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
             is_cut_off = self.kinds == self.cut_off_kind

@@ -137,7 +137,7 @@ class NotFound(NamedTuple):
     counted, error
         The mass of cut-off characters that counts as ending it, and by how much that may be off.
     missing
-        The most that there may be besides, which was not looked into.
+        The most that there may be besides, which was not expanded.
     """
 
     counted: float = 0.0

@@ -36,7 +36,7 @@ from wordprob.covers.word_parts import word_parts_of
 from wordprob.models.protocol import Tokenizer
 
 SMALLEST_SHARE = 1e-7
-"""Beginnings with a smaller share of the probability are not kept; they count as not looked into."""
+"""Beginnings with a smaller share of the probability are not kept; they count as not expanded."""
 SHARE_OF_HEAVIEST = 0.01
 """Beginnings lighter than this share of the heaviest are bounded together, and not one by one."""
 ROUNDING_ERROR = 1e-12
@@ -73,7 +73,7 @@ class NextWordSearch(ContextReader):
         The mass of spellings that the tokenizer never writes, of words with unknown letters, of tokens that stand for
         no text, and of texts that end without another word, but not right after the context.
     opened
-        How many beginnings were looked into.
+        How many beginnings were expanded.
     event_mass
         The mass of texts in which the context's last word ends where the context does; relative to that of the tokens
         with which the search sets out, as all masses here. It is set from outside, before anything is opened.
@@ -238,11 +238,11 @@ class NextWordSearch(ContextReader):
         elif len(text) > len(self.context) and beginning.ids != self.own_ids:
             self.other_spellings += next_tokens.end
 
-    # --- what was not looked into ---
+    # --- what was not expanded ---
 
     @property
     def unopened(self) -> float:
-        """The mass of what was not looked into."""
+        """The mass of what was not expanded."""
         return math.fsum(children.left for children in self.all_children())
 
     def all_children(self) -> list[Children]:
@@ -251,19 +251,19 @@ class NextWordSearch(ContextReader):
 
     @property
     def heaviest_left(self) -> float:
-        """The mass of the heaviest beginning that was not looked into."""
+        """The mass of the heaviest beginning that was not expanded."""
         return -self._heap[0][0] if self._heap else 0.0
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every beginning was looked into, apart from the lightest."""
+        """Whether every beginning was expanded, apart from the lightest."""
         return self._is_started and not self._heap
 
     @property
     def heaviest_missing(self) -> float:
         """The most that a word can have that was not found yet, as a share of the event.
 
-        Everything that writes such a word begins with something that was not looked into. Two of these can belong to
+        Everything that writes such a word begins with something that was not expanded. Two of these can belong to
         one word only if what one writes of the word begins with what the other does
         (:mod:`wordprob.covers.word_parts`).
         """
@@ -284,7 +284,7 @@ class NextWordSearch(ContextReader):
         return self.heaviest_missing * self.event_mass > mass
 
     def _bounds(self) -> tuple[list[bytes], list[float]]:
-        """Return the bytes of what was not looked into, and its mass: the heaviest ones, and bounds for the others."""
+        """Return the bytes of what was not expanded, and its mass: the heaviest ones, and bounds for the others."""
         all_data: list[bytes] = []
         bounds: list[float] = []
         cutoff = SHARE_OF_HEAVIEST * self.heaviest_left
@@ -371,7 +371,7 @@ class NextWordSearch(ContextReader):
         return not_found
 
     def _not_found(self, cover: tuple[int, ...], known: float) -> NotFound:
-        """Return the mass of a spelling that was not looked into, or what was left open after it.
+        """Return the mass of a spelling that was not expanded, or what was left open after it.
 
         ``known`` is the mass that was found for the word.
         """
@@ -438,7 +438,7 @@ class NextWordSearch(ContextReader):
             self.found.setdefault(word, FoundWord(text[len(self.context) :])).mass += mass
 
     def word_written(self, ids: tuple[int, ...], text: str, end: int) -> str | None:
-        """Return the next word of a text, which ends at a place; None if these tokens are a spelling of no account."""
+        """Return the next word of a text, which ends at a place; None if these tokens do not count as its spelling."""
         if self.count_all_spellings or self._is_own(ids, text, end):
             return text[len(self.context) : end]
         return None

@@ -3,7 +3,7 @@
 A model may be asked about thousands of short sequences at a time. An object for each of them, and small arrays in each
 object, would take longer than a GPU takes for the answers. So requests can be given as :class:`RequestArrays`, which is
 a sequence of :class:`Request` like any other, and a model may answer with :class:`ScoreBatches`, which is an iterator
-over ``(index, scores)`` like any other. Who knows of the arrays takes these.
+over ``(index, scores)`` like any other. A caller that handles arrays takes these instead.
 """
 
 from __future__ import annotations

@@ -42,6 +42,6 @@ class BoundarySets:
         return np.array(rows, dtype=float)
 
     def open_shares(self) -> OpenShares:
-        """Return ``[S, K]`` each: what is made of atoms with cut-off characters of which only some are in a set."""
+        """Return ``[S, K]`` each: how atoms with cut-off characters are counted if only some of them are in a set."""
         shares = [self._atoms.open_shares(labels or frozenset()) for labels in list(self._numbers)]
         return OpenShares(np.array([each.counted for each in shares]), np.array([each.error for each in shares]))

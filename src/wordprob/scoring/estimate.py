@@ -118,7 +118,7 @@ def _note_wide_intervals(prepared: PreparedBatch, sums: SpellingSums) -> None:
 
 
 def _text_totals(prepared: PreparedBatch, collected: CollectedScores, corrected: Floats) -> TextTotals:
-    """Return what each text comes to: from its words, and, to compare, from its tokens."""
+    """Return the totals of each text: from its words, and, to compare, from its tokens."""
     alignment = prepared.alignment
     text = np.arange(alignment.n_texts)
     knows_end = prepared.settings.has_end_token & prepared.is_scored_to_end

@@ -45,10 +45,10 @@ class NextWord:
         Its probability after the context.
     is_certain
         Whether no word that is not listed can be more probable: neither one that was not found, nor one that was found
-        and has spellings that were not looked into. This says nothing about the order of the words that are listed:
+        and has spellings that were not expanded. This says nothing about the order of the words that are listed:
         with all spellings, two of them may change places if the probabilities that they can have overlap.
     probability_high
-        With all spellings: the most that its probability can be, with spellings that were not looked into.
+        With all spellings: the most that its probability can be, with spellings that were not expanded.
     """
 
     word: str
@@ -71,7 +71,7 @@ class NextWords:
     end
         The probability that the text ends there.
     opened
-        How many beginnings of words were looked into.
+        How many beginnings of words were expanded.
     unit
         The unit of surprisal in :meth:`to_pandas`.
     spellings

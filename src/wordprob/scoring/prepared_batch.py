@@ -138,7 +138,7 @@ class PreparedBatch:
     set_members
         ``[S, K]``: 1 where atom k is in set s, else 0.
     open_shares
-        ``[S, K]`` each: what is made of atom k if it has cut-off characters of which only some are in set s.
+        ``[S, K]`` each: how atom k is counted if it has cut-off characters and only some of them are in set s.
     """
 
     chunk: Chunk

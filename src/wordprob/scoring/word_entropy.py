@@ -1,7 +1,7 @@
 """The entropy of the next word, and the rank of the one that came: for every word of scored texts.
 
 For each word, the words that could have come in its place are searched for, the most probable first (the *head*). What
-the search did not look into is sampled from the model, with a fixed seed, and each word of the sample is scored. The
+the search did not expand is sampled from the model, with a fixed seed, and each word of the sample is scored. The
 arithmetic is in :mod:`wordprob.core.word_entropy`.
 """
 
@@ -35,7 +35,7 @@ SAMPLES = 64
 SEED = 20240917
 """Of the random numbers, with the context: a value does not depend on which others are computed with it."""
 SMALL_TAIL = 0.02
-"""The search ends when what it has not looked into has no more probability than this."""
+"""The search ends when what it has not expanded has no more probability than this."""
 NEGLIGIBLE = 1e-4
 """The probability of a word that was found is that found for it if no larger share of it may be missing."""
 
@@ -54,12 +54,12 @@ class NextWordDistribution:
     head
         Their probabilities, and that of the end.
     sampled
-        For each sample of what was not looked into, the probability of the word that it shows; 0 if that was found
+        For each sample of what was not expanded, the probability of the word that it shows; 0 if that was found
         before, or is no word.
     unopened
-        The probability of what was not looked into.
+        The probability of what was not expanded.
     opened
-        How many beginnings of words were looked into.
+        How many beginnings of words were expanded.
     """
 
     known: PartlyKnown
@@ -108,9 +108,9 @@ def distributions(
     contexts
         The texts so far, without white space at their ends.
     max_open
-        How many beginnings of words to look into after each context, at most.
+        How many beginnings of words to expand after each context, at most.
     n_samples
-        How many samples to draw of what was not looked into.
+        How many samples to draw of what was not expanded.
     """
     runner = SearchRunner(scorer, definition)
     found: dict[int, NextWordDistribution | str] = {}
@@ -127,7 +127,7 @@ def distributions(
 
 
 def _is_small(search: NextWordSearch) -> bool:
-    """Return True if little was not looked into."""
+    """Return True if little was not expanded."""
     return search.unopened <= SMALL_TAIL * search.event_mass
 
 
@@ -255,7 +255,7 @@ class _Walk:
 
 
 def _sample_tails(runner: SearchRunner, searches: Sequence[NextWordSearch], n_samples: int) -> list[Floats]:
-    """Return, for each search, the probabilities of words drawn from what it did not look into."""
+    """Return, for each search, the probabilities of words drawn from what it did not expand."""
     walks_of_search = [_start_walks(search, n_samples) for search in searches]
     walking = [walk for walks in walks_of_search for walk in walks]
     while True:
@@ -278,7 +278,7 @@ def _sample_tails(runner: SearchRunner, searches: Sequence[NextWordSearch], n_sa
 
 
 def _start_walks(search: NextWordSearch, n_samples: int) -> list[_Walk]:
-    """Return walks that have taken their first steps; none if everything was looked into."""
+    """Return walks that have taken their first steps; none if everything was expanded."""
     children = [each for each in search.all_children() if each.left > 0.0]
     if not children:
         return []
@@ -331,7 +331,7 @@ def with_word_level(
     extras
         The further columns that are wanted.
     max_open
-        How many beginnings of words to look into for each word, at most.
+        How many beginnings of words to expand for each word, at most.
     """
     wanted = WordLevel.of(extras)
     if not wanted:

@@ -79,13 +79,13 @@ class WordSpellings(NamedTuple):
     own_probability
         The probability of the word in the tokenizer's own spellings.
     opened
-        How many beginnings of spellings were looked into.
+        How many beginnings of spellings were expanded.
     is_within
         Whether the interval is as narrow as it was asked for.
     unit
         The unit of the surprisals below.
     has_too_long
-        Whether beginnings were not looked into because they do not fit into the model's context.
+        Whether beginnings were not expanded because they do not fit into the model's context.
     """
 
     context: str

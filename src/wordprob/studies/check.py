@@ -4,7 +4,7 @@ A wrong boundary shows here and nowhere else: along one text, whatever a word ga
 found by going through the model's tokens, the most probable ones first, without asking what the probability of a word
 is. Then each word is scored as usual, and the probabilities are added up.
 
-What is missing from one must be accounted for: beginnings that were not looked into, and spellings that the tokenizer
+What is missing from one must be accounted for: beginnings that were not expanded, and spellings that the tokenizer
 never writes (``m`` + ``ark`` where it writes ``mark``), which belong to no word's probability.
 """
 
@@ -44,12 +44,12 @@ class SumCheck:
     end
         The probability that the text ends.
     unopened
-        The probability of beginnings that were not looked into: at most so much of it belongs to words.
+        The probability of beginnings that were not expanded: at most so much of it belongs to words.
     other_spellings
         The probability of spellings that the tokenizer never writes, of tokens that stand for no text, and of texts
         that end without another word, but not right after the context.
     opened
-        How many beginnings were looked into.
+        How many beginnings were expanded.
     max_error
         How far the account may be out.
     """
@@ -76,7 +76,7 @@ class SumCheck:
 
     @property
     def unexplained(self) -> float:
-        """What is missing from one although everything that belongs to a word was looked into."""
+        """What is missing from one although everything that belongs to a word was expanded."""
         return self.remainder - self.unopened - self.other_spellings
 
     @property

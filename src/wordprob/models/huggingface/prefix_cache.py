@@ -64,7 +64,7 @@ NO_SLOTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class SequenceStates(NamedTuple):
-    """What a sequence that was run in full comes to.
+    """The result of running a sequence in full.
 
     Attributes
     ----------
