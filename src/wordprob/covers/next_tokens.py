@@ -179,11 +179,6 @@ class NextTokens:
         deep: Bools = self.depths > USUAL_DEPTH
         return deep
 
-    @cached_property
-    def longest_chain(self) -> int:
-        """How many tokens, at most, can each begin with the one before: so many of them can begin the same word."""
-        return int(self.depths.max(initial=0))
-
 
 class ProbabilitiesByKind:
     """The probabilities of the next token, those of each kind of token together.

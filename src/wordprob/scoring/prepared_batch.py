@@ -228,11 +228,6 @@ class PreparedBatch:
         """``[D]``: how many tokens the model sees before each text, besides those that come before every text."""
         return np.array([len(passage.head) for passage in self.chunk.passages], dtype=np.int64)
 
-    def text_and_row(self, boundary: int, row: int) -> tuple[int, int]:
-        """Return the text of a boundary, and a row of the batch as counted in that text."""
-        text = self.alignment.text_of_boundary(boundary)
-        return text, row - int(self.alignment.boundary_rows[self.alignment.first_boundaries[text]])
-
     def add_note(self, word: int, reason: str) -> None:
         """Say something about a word."""
         self.notes.setdefault(word, []).append(reason)
