@@ -8,27 +8,29 @@ import pytest
 import wordprob
 from wordprob.core.words import define
 from wordprob.covers.context_reader import ContextReader
-from wordprob.covers.next_tokens import NextTokens, ProbabilitiesByKind
+from wordprob.covers.next_tokens import NextTokens, ProbabilitiesByAtom
 from wordprob.covers.next_word_beginnings import heaviest_chain
 from wordprob.scoring.next_word_batch import SearchRunner
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
-def test_probabilities_by_kind(load_model, definition, dtype):
+def test_probabilities_by_atom(load_model, definition, dtype):
     scorer = load_model("small-bow")
     tokens = NextTokens(scorer.model.tokenizer.vocabulary, scorer.model.vocab_size, define(definition))
     probabilities = np.random.default_rng(1).dirichlet(np.full(scorer.model.vocab_size, 0.05)).astype(dtype)
     probabilities[::7] = 0.0
-    by_kind = ProbabilitiesByKind(tokens, probabilities)
-    sums = [probabilities[tokens.kinds == kind].sum(dtype=np.float64) for kind in range(tokens.n_kinds)]
-    np.testing.assert_allclose(by_kind.sums, sums, rtol=1e-13)
-    for kinds in ([0], [1, 0], list(range(tokens.n_kinds))):
-        own = np.flatnonzero(np.isin(tokens.kinds, kinds))
-        assert probabilities[by_kind.most_probable(kinds)] == probabilities[own].max()
+    by_atom = ProbabilitiesByAtom(tokens, probabilities)
+    atom_of_token, n_atoms = tokens.atoms.atom_of_token, len(tokens.atoms.labels)
+    sums = [probabilities[atom_of_token == atom].sum(dtype=np.float64) for atom in range(n_atoms)]
+    np.testing.assert_allclose(by_atom.sums, sums, rtol=1e-13)
+    filled = np.unique(atom_of_token).tolist()
+    for atoms in (filled[:1], filled[1::-1], filled):
+        own = np.flatnonzero(np.isin(atom_of_token, atoms))
+        assert probabilities[by_atom.most_probable(atoms)] == probabilities[own].max()
         for least in (0.0, 1e-6, 1e-3, 2.0):
             slow = [token for token in own.tolist() if probabilities[token] >= dtype(least) and probabilities[token]]
-            assert by_kind.possible(kinds, least).tolist() == slow
+            assert by_atom.possible(atoms, least).tolist() == slow
 
 
 def test_the_heaviest_chain():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, cumulative_offsets, slices_of
-from wordprob.core.atoms import UNKNOWN_LETTER, Atoms, OpenShares, atoms_of
+from wordprob.core.atoms import Atoms, atoms_of
 from wordprob.core.bounded_cache import BoundedCache
-from wordprob.core.characters import INFORMATION_SEPARATORS, Label
+from wordprob.core.characters import INNER_BYTES, UNREACHABLE
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
+from wordprob.covers.next_word_beginnings import heaviest_chain
 from wordprob.covers.token_trie import TokenTrie, token_trie_of
 
 CACHED_VOCABULARIES = 8
@@ -22,7 +23,7 @@ USUAL_DEPTH = 8
 
 
 class NextTokens:
-    """The tokens that write text, by what they begin with.
+    """The tokens of a vocabulary, by the atom that each belongs to and by their bytes.
 
     Parameters
     ----------
@@ -31,54 +32,31 @@ class NextTokens:
     vocab_size
         Number of ids that the model's distributions have.
     definition
-        What a word is. Tokens that begin with characters that it does not tell apart are of one *kind*.
+        What a word is.
 
     Attributes
     ----------
-    examples
-        For each kind of token, a character that such tokens begin with.
+    atoms
+        The partition of the ids by what each begins with: the same that texts are scored with.
     unknown
-        The id of the unknown token, if there is one. It is of the kind of letters, as :mod:`wordprob.core.atoms` has
-        it, but which word it writes is not known.
-    kinds
-        The kind of each id. Two further numbers follow after those of ``examples``: :attr:`cut_off_kind` for tokens
-        that begin with a part of a character, and :attr:`no_text_kind` for those that write nothing.
+        The id of the unknown token, if there is one. Its atom is that of a letter, but which word it writes is not
+        known.
+    is_cut_off
+        Whether an id begins with a part of a character.
     """
 
     def __init__(self, vocabulary: Vocabulary, vocab_size: int, definition: WordDefinition) -> None:
         self.vocabulary = vocabulary
         self.vocab_size = vocab_size
-        self._definition = definition
-        self._cut_off: dict[frozenset[Label], OpenShares] = {}
+        self.definition = definition
+        self.atoms: Atoms = atoms_of(vocabulary, definition, vocab_size)
         self.ends: Ints = np.array(vocabulary.ends, dtype=np.int64)
         ends = self._end_ids = frozenset(vocabulary.ends)
         pieces = vocabulary.token_bytes[:vocab_size]
         self.text_tokens: Ints = np.array([i for i, piece in enumerate(pieces) if piece and i not in ends], np.int64)
-        self.examples: list[str] = []
-        number_of_label: dict[str, int] = {}
-        beginnings = [_first_character(pieces[token]) for token in self.text_tokens.tolist()]
-        numbers = []
-        for character in beginnings:
-            if not character:
-                numbers.append(-2)
-                continue
-            label = definition.label(character)
-            if label not in number_of_label and character not in INFORMATION_SEPARATORS:
-                number_of_label[label] = len(self.examples)
-                self.examples.append(character)
-            numbers.append(number_of_label.get(label, -2))
-        kinds = np.full(vocab_size, -1, dtype=np.int64)
-        kinds[self.text_tokens] = numbers
         self.unknown: Ints = np.array([i for i in (vocabulary.unknown,) if i is not None and i < vocab_size], np.int64)
-        kinds[self.unknown] = number_of_label.get(definition.label(UNKNOWN_LETTER), -1)
-        self.cut_off_kind = len(self.examples)
-        self.no_text_kind = len(self.examples) + 1
-        self.kinds: Ints = np.where(kinds == -2, self.cut_off_kind, np.where(kinds == -1, self.no_text_kind, kinds))
-
-    @property
-    def n_kinds(self) -> int:
-        """How many kinds there are, the two without an example included."""
-        return len(self.examples) + 2
+        self.is_cut_off: Bools = np.zeros(vocab_size, dtype=bool)
+        self.is_cut_off[self.text_tokens] = [not _has_first_character(pieces[i]) for i in self.text_tokens.tolist()]
 
     @cached_property
     def one_atom(self) -> Atoms:
@@ -86,47 +64,35 @@ class NextTokens:
         return Atoms(("all",), np.zeros(self.vocab_size, dtype=np.int64))
 
     @cached_property
-    def without_text(self) -> Ints:
-        """Control tokens that do not end a text, and ids that the tokenizer does not have."""
-        written = np.zeros(self.vocab_size, dtype=bool)
-        written[self.text_tokens] = True
-        written[self.unknown] = True
-        written[self.ends] = True
-        return np.flatnonzero(~written)
+    def without_text(self) -> list[int]:
+        """The atoms of tokens that no text has where a character begins; the ends are not among them."""
+        return self.atoms.columns(frozenset({UNREACHABLE, INNER_BYTES}))
 
     @cached_property
-    def tokens_of_kind(self) -> list[Ints]:
-        """The tokens of each kind."""
-        return [np.flatnonzero(self.kinds == kind) for kind in range(self.n_kinds)]
+    def tokens_of_atom(self) -> list[Ints]:
+        """The tokens of each atom."""
+        return [np.flatnonzero(self.atoms.atom_of_token == atom) for atom in range(len(self.atoms.labels))]
 
     @cached_property
-    def in_order_of_kind(self) -> Ints:
-        """All ids, those of each kind together."""
-        return np.concatenate(self.tokens_of_kind)
+    def in_order_of_atom(self) -> Ints:
+        """All ids, those of each atom together."""
+        return np.concatenate(self.tokens_of_atom)
 
     @cached_property
-    def slices_of_kinds(self) -> list[slice]:
-        """Where the tokens of each kind stand in :attr:`in_order_of_kind`."""
-        return slices_of(cumulative_offsets(map(len, self.tokens_of_kind)))
+    def slices_of_atoms(self) -> list[slice]:
+        """Where the tokens of each atom stand in :attr:`in_order_of_atom`."""
+        return slices_of(cumulative_offsets(map(len, self.tokens_of_atom)))
 
     @cached_property
-    def kinds_with_tokens(self) -> tuple[Ints, Ints]:
-        """The kinds that have tokens, and where each begins in :attr:`in_order_of_kind`."""
-        filled = [kind for kind, tokens in enumerate(self.tokens_of_kind) if len(tokens)]
-        return np.array(filled), np.array([self.slices_of_kinds[kind].start for kind in filled])
+    def atoms_with_tokens(self) -> tuple[Ints, Ints]:
+        """The atoms that have tokens, and where each begins in :attr:`in_order_of_atom`."""
+        filled = [atom for atom, tokens in enumerate(self.tokens_of_atom) if len(tokens)]
+        return np.array(filled), np.array([self.slices_of_atoms[atom].start for atom in filled])
 
-    def cut_off_tokens(self, ending: frozenset[Label]) -> OpenShares:
-        """Return, for every id, how it is counted where these labels end a word, if it is cut off."""
-        if ending not in self._cut_off:
-            atoms = atoms_of(self.vocabulary, self._definition, self.vocab_size)
-            is_cut_off = self.kinds == self.cut_off_kind
-            shares = atoms.open_shares(ending)
-            sure = is_cut_off & np.isin(atoms.atom_of_token, atoms.columns(atoms.with_cut_off(ending)))
-            self._cut_off[ending] = OpenShares(
-                counted=sure + is_cut_off * shares.counted[atoms.atom_of_token],
-                error=is_cut_off * shares.error[atoms.atom_of_token],
-            )
-        return self._cut_off[ending]
+    @cached_property
+    def word_parts(self) -> WordParts:
+        """What the tokens write of one word."""
+        return WordParts(self)
 
     # --- tokens by their bytes ---
 
@@ -137,10 +103,10 @@ class NextTokens:
     @cached_property
     def _may_hold_end(self) -> Bools:
         """Whether a word may end inside a token, or before it."""
-        may_hold: Bools = self.kinds == self.cut_off_kind
+        may_hold: Bools = self.is_cut_off.copy()
         for token in np.setdiff1d(self.text_tokens, np.flatnonzero(may_hold)).tolist():
             text = self.vocabulary.token_bytes[token].decode("utf-8", "replace")
-            may_hold[token] = any(True for _ in self._definition.possible_boundaries(text))
+            may_hold[token] = any(True for _ in self.definition.possible_boundaries(text))
         return may_hold
 
     def written_as(self, data: bytes) -> tuple[int, ...]:
@@ -180,8 +146,70 @@ class NextTokens:
         return deep
 
 
-class ProbabilitiesByKind:
-    """The probabilities of the next token, those of each kind of token together.
+class WordParts:
+    """What the tokens of a vocabulary write of one word: their bytes up to where a word may end inside of them.
+
+    Several tokens can hold the end of the same word and something different behind it, such as ``).`` and ``),`` where
+    ``)`` is a word. What each has up to there is what tells whether two tokens can belong to the same word.
+
+    Parameters
+    ----------
+    tokens
+        The tokens.
+
+    Attributes
+    ----------
+    pieces
+        For each id, its bytes up to the first place where a word may end. Nothing, if it begins with a part of a
+        character: the word may have ended before it.
+    """
+
+    def __init__(self, tokens: NextTokens) -> None:
+        self._token_bytes = tokens.vocabulary.token_bytes
+        self._is_cut_off = tokens.is_cut_off
+        self._ends: dict[int, list[int]] = {}
+        self.pieces: list[bytes] = list(self._token_bytes[: tokens.vocab_size])
+        for token in tokens.text_tokens.tolist():
+            ends = [0] if self._is_cut_off[token] else _possible_ends(self._token_bytes[token], tokens.definition)
+            if ends:
+                self._ends[token] = ends
+                self.pieces[token] = self._token_bytes[token][: ends[0]]
+
+    @cached_property
+    def is_shortened(self) -> Bools:
+        """Whether a word may end inside an id, or before it."""
+        shortened: Bools = np.zeros(len(self.pieces), dtype=bool)
+        shortened[list(self._ends)] = True
+        return shortened
+
+    @cached_property
+    def most_of_one_word(self) -> int:
+        """How many tokens, at most, can begin or end the same word, besides those that begin with a cut-off character.
+
+        These are counted apart, as they can follow every word.
+        """
+        pieces = [piece for token, piece in enumerate(self.pieces) if piece and not self._is_cut_off[token]]
+        return round(heaviest_chain(pieces, [1.0] * len(pieces))[0])
+
+    def of(self, token: int, n_before: int) -> bytes:
+        """Return the bytes of a token up to the first place where a word may end that has this many bytes before it."""
+        ends = [end for end in self._ends.get(token, ()) if end > n_before]
+        return self._token_bytes[token][: ends[0]] if ends else self._token_bytes[token]
+
+    def written_as(self, data: bytes) -> Sequence[int]:
+        """Return the tokens with exactly these bytes as their part."""
+        return self._by_piece.get(data, ())
+
+    @cached_property
+    def _by_piece(self) -> dict[bytes, list[int]]:
+        found: dict[bytes, list[int]] = {}
+        for token, piece in enumerate(self.pieces):
+            found.setdefault(piece, []).append(token)
+        return found
+
+
+class ProbabilitiesByAtom:
+    """The probabilities of the next token, those of each atom together.
 
     Parameters
     ----------
@@ -193,30 +221,30 @@ class ProbabilitiesByKind:
     Attributes
     ----------
     sums
-        The probability of each kind, in double precision.
+        The probability of each atom, in double precision.
     """
 
     def __init__(self, tokens: NextTokens, probabilities: Floats) -> None:
         self._tokens = tokens
-        self._values: Floats = probabilities[tokens.in_order_of_kind]
-        self.sums: Floats = np.zeros(tokens.n_kinds)
-        kinds, starts = tokens.kinds_with_tokens
-        self.sums[kinds] = np.add.reduceat(self._values, starts, dtype=np.float64)
+        self._values: Floats = probabilities[tokens.in_order_of_atom]
+        self.sums: Floats = np.zeros(len(tokens.atoms.labels))
+        atoms, starts = tokens.atoms_with_tokens
+        self.sums[atoms] = np.add.reduceat(self._values, starts, dtype=np.float64)
 
-    def most_probable(self, kinds: Iterable[int]) -> int:
-        """Return the most probable token of some kinds, each of which has tokens."""
-        own = [self._tokens.slices_of_kinds[kind] for kind in kinds]
+    def most_probable(self, atoms: Iterable[int]) -> int:
+        """Return the most probable token of some atoms, each of which has tokens."""
+        own = [self._tokens.slices_of_atoms[atom] for atom in atoms]
         places = [part.start + int(self._values[part].argmax()) for part in own]
-        return int(self._tokens.in_order_of_kind[max(places, key=self._values.__getitem__)])
+        return int(self._tokens.in_order_of_atom[max(places, key=self._values.__getitem__)])
 
-    def possible(self, kinds: Iterable[int], least: float) -> Ints:
-        """Return the tokens of some kinds that are possible and have at least a probability, in the order of ids."""
+    def possible(self, atoms: Iterable[int], least: float) -> Ints:
+        """Return the tokens of some atoms that are possible and have at least a probability, in the order of ids."""
         chosen = []
-        for kind in kinds:
-            own = self._tokens.slices_of_kinds[kind]
+        for atom in atoms:
+            own = self._tokens.slices_of_atoms[atom]
             values = self._values[own]
             is_chosen = values >= least if least > 0.0 else values > 0.0
-            chosen.append(self._tokens.in_order_of_kind[own.start + np.flatnonzero(is_chosen)])
+            chosen.append(self._tokens.in_order_of_atom[own.start + np.flatnonzero(is_chosen)])
         return np.sort(concat_ints(chosen))
 
 
@@ -231,7 +259,15 @@ def next_tokens_of(vocabulary: Vocabulary, vocab_size: int, definition: WordDefi
     return _known.get(key, lambda: NextTokens(vocabulary, vocab_size, definition))
 
 
-def _first_character(piece: bytes) -> str:
-    """Return the first character of a token; nothing if it is cut off."""
+def _has_first_character(piece: bytes) -> bool:
+    """Return True if the first character of a token is whole."""
     text = piece[:4].decode("utf-8", "ignore")
-    return text[0] if text and piece.startswith(text[0].encode()) else ""
+    return bool(text) and piece.startswith(text[0].encode())
+
+
+def _possible_ends(piece: bytes, definition: WordDefinition) -> list[int]:
+    """Return after how many bytes of a token a word may end; also before a last character that is cut off."""
+    text = piece.decode("utf-8", "ignore")
+    ends = [len(text[:place].encode()) for place in definition.possible_boundaries(text)]
+    size = len(text.encode())
+    return ends if size == len(piece) else [*ends, size]

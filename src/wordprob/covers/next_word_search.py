@@ -13,15 +13,16 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.characters import is_white_space
-from wordprob.core.word_definition import WordDefinition
+from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label
+from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinition
 from wordprob.covers.context_reader import ContextReader, TokenizedPieces
 from wordprob.covers.events import LARGEST_ERROR
-from wordprob.covers.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByKind
+from wordprob.covers.next_tokens import USUAL_DEPTH, NextTokens, ProbabilitiesByAtom
 from wordprob.covers.next_word_beginnings import (
     Beginning,
     Children,
@@ -32,7 +33,6 @@ from wordprob.covers.next_word_beginnings import (
     heaviest_chain,
 )
 from wordprob.covers.spellings import SpellingFinder
-from wordprob.covers.word_parts import word_parts_of
 from wordprob.models.protocol import Tokenizer
 
 SMALLEST_SHARE = 1e-7
@@ -41,8 +41,21 @@ SHARE_OF_HEAVIEST = 0.01
 """Beginnings lighter than this share of the heaviest are bounded together, and not one by one."""
 ROUNDING_ERROR = 1e-12
 """A share of a beginning's mass that is as good as nothing."""
-_CONTRADICTS, _READ_ON, _CLOSED = range(3)
-"""What the next character does: it does not keep the context, leaves the next word open, or shows that it has ended."""
+
+
+class NextAtoms(NamedTuple):
+    """What the next token makes of a text that holds all of the context, by its atom; others do not keep the context.
+
+    Attributes
+    ----------
+    reading_on
+        The atoms after which the next word is not known yet.
+    closing
+        Those that show that it has ended.
+    """
+
+    reading_on: list[int]
+    closing: list[int]
 
 
 class NextWordSearch(ContextReader):
@@ -103,7 +116,7 @@ class NextWordSearch(ContextReader):
         self._is_started = False
         self._heaviest_missing: float | None = None
         self._heaviest_chain: list[bytes] = []
-        self._word_parts = word_parts_of(tokens, definition)
+        self._word_parts = tokens.word_parts
 
     # --- taking beginnings, and what the model says about them ---
 
@@ -161,24 +174,23 @@ class NextWordSearch(ContextReader):
         if text is None or len(beginning.data) < len(self._given) or self._is_cut_off(beginning.data, text):
             fitting = self._fitting_tokens(beginning)
             return NextTokenMasses(fitting, float(probabilities[fitting].sum(dtype=np.float64)))
-        decided = self._decide(text)
-        decided += [_READ_ON, _CONTRADICTS]  # cut-off characters; tokens without text
-        by_kind = ProbabilitiesByKind(self.tokens, probabilities)
-        sums = by_kind.sums.tolist()
-        closing = [kind for kind, what in enumerate(decided) if what == _CLOSED and sums[kind] > 0.0]
-        going_on = [kind for kind, what in enumerate(decided) if what == _READ_ON]
+        reading_on, closing = self._next_atoms(text)
+        by_atom = ProbabilitiesByAtom(self.tokens, probabilities)
+        sums = by_atom.sums.tolist()
+        closing = [atom for atom in closing if sums[atom] > 0.0]
         closing_text = ""
         if closing:
-            closing_text = self.vocabulary.token_bytes[by_kind.most_probable(closing)].decode("utf-8", "ignore")
-        no_text = float(probabilities[self.tokens.without_text].sum()) if len(text) > len(self.context) else 0.0
+            closing_text = self.vocabulary.token_bytes[by_atom.most_probable(closing)].decode("utf-8", "ignore")
+        no_text = math.fsum(sums[atom] for atom in self.tokens.without_text) if len(text) > len(self.context) else 0.0
         # A word with an unknown letter counts, but which one it is will never show.
-        unknown = [token for token in self.tokens.unknown.tolist() if self.tokens.kinds[token] in going_on]
+        atom_of_token = self.tokens.atoms.atom_of_token
+        unknown = [token for token in self.tokens.unknown.tolist() if atom_of_token[token] in reading_on]
         p_unknown = float(probabilities[unknown].sum())
-        possible = by_kind.possible(going_on, 0.0 if with_lightest else self._threshold / beginning.mass)
+        possible = by_atom.possible(reading_on, 0.0 if with_lightest else self._threshold / beginning.mass)
         return NextTokenMasses(
             possible[~np.isin(possible, unknown)],
-            math.fsum(sums[kind] for kind in going_on) - p_unknown,
-            beginning.mass * math.fsum(sums[kind] for kind in closing),
+            math.fsum(sums[atom] for atom in reading_on) - p_unknown,
+            beginning.mass * math.fsum(sums[atom] for atom in closing),
             closing_text,
             beginning.mass * float(probabilities[self.tokens.ends].sum()),
             beginning.mass * (no_text + p_unknown),
@@ -220,8 +232,8 @@ class NextWordSearch(ContextReader):
         tokens = next_tokens.going_on[heavy]
         below_cut_off = 0.0
         if next_tokens.may_end and below:
-            cut_off = float(probabilities[self.tokens.tokens_of_kind[self.tokens.cut_off_kind]].sum(dtype=np.float64))
-            kept = float(masses[heavy][self.tokens.kinds[tokens] == self.tokens.cut_off_kind].sum())
+            cut_off = float(probabilities[self.tokens.is_cut_off].sum(dtype=np.float64))
+            kept = float(masses[heavy][self.tokens.is_cut_off[tokens]].sum())
             below_cut_off = min(below, max(0.0, beginning.mass * cut_off - kept))
         children = Children(beginning, tokens, masses[heavy], below, threshold, below_cut_off)
         if len(children) or below:
@@ -355,8 +367,7 @@ class NextWordSearch(ContextReader):
 
     def _cut_off(self, children: Children) -> float:
         """Return the mass after the end of a word that is a cut-off character: that may go on with the word."""
-        is_cut_off = self.tokens.kinds[children.tokens] == self.tokens.cut_off_kind
-        return float(children.masses[is_cut_off].sum())
+        return float(children.masses[self.tokens.is_cut_off[children.tokens]].sum())
 
     def not_found(self, words: Sequence[str]) -> list[NotFound]:
         """Return what is to be added to the mass of each word, if the tokenizer's own spellings count.
@@ -393,13 +404,12 @@ class NextWordSearch(ContextReader):
     def _left_open(self, children: Children, known: float) -> NotFound:
         """Return the mass of cut-off characters after a word that may end it, by the rule by which texts are scored."""
         text = str(self._text(children.parent.data))
-        decided = zip(self.tokens.examples, self._decide(text), strict=True)
-        ending = frozenset(self.definition.label(each) for each, what in decided if what == _CLOSED)
-        shares = self.tokens.cut_off_tokens(ending)
-        counted, error = (float((children.masses * share[children.tokens]).sum()) for share in shares)
-        if error > LARGEST_ERROR * known:
-            return NotFound(missing=counted + float(children.masses[shares.error[children.tokens] > 0].sum()))
-        return NotFound(counted, error)
+        atoms = self.tokens.atoms
+        shares = atoms.open_shares(self._ending_labels(text))
+        counted, error = (share[atoms.atom_of_token[children.tokens]] for share in shares)
+        if float((children.masses * error).sum()) > LARGEST_ERROR * known:
+            return NotFound(missing=float(children.masses[error > 0].sum()))
+        return NotFound(float((children.masses * counted).sum()), float((children.masses * error).sum()))
 
     # --- words and their spellings ---
 
@@ -415,17 +425,28 @@ class NextWordSearch(ContextReader):
             return Sighting(text, following[1])
         return Sighting(text, must_be_opened=True)
 
-    def _decide(self, text: str) -> list[int]:
-        """Tell what the next character makes of a text that holds all of the context, for each kind of character."""
-        place = len(self.context)
-        examples = self.tokens.examples
-        if not place and not text:
-            return [_CONTRADICTS if is_white_space(character) else _READ_ON for character in examples]
-        if len(text) == place:
-            return [_READ_ON if self._has_word_end(text + each, place) else _CONTRADICTS for each in examples]
-        if self.next_word_end(text) < len(text):
-            return [_READ_ON] * len(examples)
-        return [_CLOSED if self._has_word_end(text + each, len(text)) else _READ_ON for each in examples]
+    def _next_atoms(self, text: str) -> NextAtoms:
+        """Return what the next token makes of a text that holds all of the context."""
+        atoms = self.tokens.atoms
+        if len(text) == len(self.context):
+            labels = self._ending_labels(text) if text else self._first_labels
+            return NextAtoms(atoms.columns((labels | atoms.ambiguous(labels)) - {END}), [])
+        ended = atoms.with_cut_off(self._ending_labels(text)) if self.next_word_end(text) == len(text) else frozenset()
+        others = frozenset(atoms.labels) - ended - {UNREACHABLE, INNER_BYTES, END}
+        return NextAtoms(atoms.columns(others), atoms.columns(ended - {END}))
+
+    @cached_property
+    def _first_labels(self) -> frozenset[Label]:
+        """What a text begins with that does not begin with white space."""
+        atoms = self.tokens.atoms
+        spaces = frozenset(label for label in atoms.all_labels if self.definition.is_space(label))
+        return atoms.with_cut_off(frozenset(atoms.all_labels) - spaces - {UNREACHABLE, INNER_BYTES})
+
+    def _ending_labels(self, text: str) -> frozenset[Label]:
+        """Return what ends the word with which a text ends: the same labels as where that text is scored."""
+        start, end = self._words(text)[-1]
+        left = text[max(0, start - LEFT_CONTEXT_CHARACTERS) : start]
+        return self.definition.boundaries(left, text[start:end], self.tokens.atoms.all_labels)
 
     def _record(self, ids: tuple[int, ...], text: str, end: int, mass: float) -> None:
         """Count mass for the next word, which ends at a place, or as a spelling that does not count."""
