@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 import wordprob
 from wordprob.core.words import Punctuation
 from wordprob.errors import OptionError, UnknownModelError
-from wordprob.options import ModelOptions, ScoringKeywords, ScoringOptions, TableLayout, info_of, option
+from wordprob.options import CHECKS, ModelOptions, ScoringKeywords, ScoringOptions, TableLayout, info_of, option
 
 PACKAGE = Path(wordprob.__file__).parent
 
@@ -60,6 +62,29 @@ def test_words_may_be_a_definition_or_a_file():
 def test_every_option_says_what_it_is(options):
     for declared in fields(options):
         assert info_of(declared).help.endswith("."), declared.name
+
+
+@pytest.mark.parametrize("options", [ModelOptions, ScoringOptions, TableLayout])
+def test_what_a_value_names_is_checked(options):
+    assert {info_of(declared).names for declared in fields(options)} <= {"", *CHECKS}
+
+
+def test_every_check_has_an_option():
+    declared = [*fields(ModelOptions), *fields(ScoringOptions)]
+    assert {info_of(each).names for each in declared if info_of(each).names} == set(CHECKS)
+
+
+def test_values_are_checked_whatever_was_imported():
+    code = """
+from wordprob.options import CHECKS, ModelOptions, ScoringOptions, OptionError
+for options, name in [(ScoringOptions, "words"), (ScoringOptions, "boundary"), (ModelOptions, "device_map")]:
+    try:
+        options(**{name: "nope"})
+    except OptionError:
+        print(name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["words", "boundary", "device_map"]
 
 
 def test_a_declared_option_is_a_field():

@@ -35,6 +35,7 @@ CAPTIONS = {
     "tables": "schema, files",
     "core": "words to equation",
     "options": "shared options",
+    "option_checks": "values by name",
     "processes": "worker processes",
     "errors": "exceptions",
     "cache": "fetched files",

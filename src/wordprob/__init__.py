@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wordprob import option_checks as _option_checks  # noqa: F401  importing it registers the checks
 from wordprob._version import __version__
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ wordprob.errors.OptionError: no unit is called 'bit'; use bits or nats.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
@@ -31,6 +30,28 @@ SPELLINGS = ("own", "all")
 MAX_OPEN = 128
 UNSET: Any = object()
 """Stands for no value where ``None`` is one."""
+
+Check = Callable[[Any], object]
+"""Raises :class:`OptionError` for a value that is not allowed."""
+
+CHECKS: dict[str, Check] = {}
+"""The checks of values that name something, by what they name. The rooms that know the names do them."""
+
+
+def register_check(names: str) -> Callable[[Check], Check]:
+    """Register a function as the check of all options whose values name this.
+
+    Parameters
+    ----------
+    names
+        What the values name, as options declare it.
+    """
+
+    def register(check: Check) -> Check:
+        CHECKS[names] = check
+        return check
+
+    return register
 
 
 @dataclass(frozen=True)
@@ -51,9 +72,11 @@ class OptionInfo:
         The option's names on the command line, by default its own with dashes; ``None`` keeps it to Python.
     command_line_default
         The default on the command line, where that is another one.
+    names
+        What a value is the name of, where a higher room knows the names, and its check was registered
+        (:func:`register_check`).
     check
-        ``module:function`` that raises for a value that names nothing. It is imported when a value is checked, so
-        that this module depends on nothing.
+        Raises for a value that is not allowed, where nothing of a higher room is needed to tell.
     """
 
     help: str
@@ -62,7 +85,8 @@ class OptionInfo:
     minimum: int | None = None
     flags: tuple[str, ...] | None = ()
     command_line_default: Any = UNSET
-    check: str = ""
+    names: str = ""
+    check: Check | None = None
 
 
 def option(default: Any, help: str, **info: Any) -> Any:
@@ -168,9 +192,10 @@ def check_value(declared: Field[Any], value: Any) -> None:
         is_number = isinstance(value, Real if noun == "number" else Integral) and not isinstance(value, bool)
         if not (is_number and value >= info.minimum):
             raise OptionError(f"`{declared.name}` is {value!r}; it must be a {noun} of at least {info.minimum}.")
-    if info.check:
-        module, function = info.check.split(":")
-        getattr(import_module(module), function)(value)
+    if info.check is not None:
+        info.check(value)
+    if info.names:
+        CHECKS[info.names](value)
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,7 @@ class ModelOptions(Options):
         DEFAULT_MODEL,
         "Short name, hub id (or NAME@REVISION), directory, .gguf file, or the https:// address of a server.",
         flags=("-m", "--model"),
-        check="wordprob.models.registry:resolve",
+        names="model",
     )
     bos: str | int | None = option(None, "Start-of-text token, or 'none'; the document-start token by default.")
     chat_template: str | None = option(
@@ -208,12 +233,12 @@ class ModelOptions(Options):
     device_map: str | Mapping[str, str | int] | None = option(
         None,
         "Divide the model among devices: auto, balanced, balanced_low_0, sequential, or JSON from modules to devices.",
-        check="wordprob.models.huggingface.load_arguments:parse_device_map",
+        names="device map",
     )
     model_kwargs: str | Mapping[str, Any] | None = option(
         None,
         "Further arguments of transformers' from_pretrained, as JSON.",
-        check="wordprob.models.huggingface.load_arguments:parse_model_kwargs",
+        names="arguments of from_pretrained",
     )
     masking: str = option(
         "within_word_l2r",
@@ -225,6 +250,15 @@ class ModelOptions(Options):
         None, "Tokenizer of a model on a server: hub id, directory or .gguf file. By default what the server names."
     )
     top_logprobs: int = option(20, "Tokens that a model on a server lists at each place.", minimum=1)
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raise, unless this is a number above 0."""
+    if not isinstance(tolerance, int | float) or not tolerance > 0:
+        raise OptionError(
+            f"`tolerance` is {tolerance}; it must be a number of bits above 0, such as 0.01, or inf to ask the model "
+            "nothing further."
+        )
 
 
 @dataclass(frozen=True)
@@ -277,12 +311,12 @@ class ScoringOptions(Options):
         "whitespace",
         "What a word is: whitespace, punctuation, characters, regex:PATTERN, or list:FILE.",
         flags=("-w", "--words"),
-        check="wordprob.core.words:check_definition",
+        names="word definition",
     )
     boundary: str = option(
         "rule",
         "What ends a word: the rule that finds words, none (anything may follow), or another rule.",
-        check="wordprob.core.words:check_boundary",
+        names="rule for the end of a word",
     )
     unit: str = option("bits", "Unit of surprisal.", noun="unit", choices=UNITS, flags=("-u", "--unit"))
     min_context: int | None = option(
@@ -291,12 +325,10 @@ class ScoringOptions(Options):
     max_context: str | int | None = option(
         None,
         "The most context that a word may have: tokens (50) or words (10words). By default all of the text before it.",
-        check="wordprob.core.context_limit:parse_limit",
+        names="context limit",
     )
-    extras: Sequence[str] = option((), "Further columns.", flags=None, check="wordprob.tables.schema:check_extras")
-    estimators: Sequence[str] = option(
-        (), "Further estimates of surprisal.", flags=None, check="wordprob.core.equation:check_estimators"
-    )
+    extras: Sequence[str] = option((), "Further columns.", flags=None, names="further columns")
+    estimators: Sequence[str] = option((), "Further estimates of surprisal.", flags=None, names="estimators")
     spellings: str = option(
         "own",
         "Spellings of a word that count: own (the tokenizer's), or all, which adds surprisal_all and its bounds.",
@@ -306,7 +338,7 @@ class ScoringOptions(Options):
     tolerance: float = option(
         0.01,
         "All spellings, models on a server: how wide an interval may be, in bits; inf asks the model nothing further.",
-        check="wordprob.options:check_tolerance",
+        check=check_tolerance,
     )
     max_open: int = option(
         MAX_OPEN, "Searches for spellings and for words: beginnings of a word that are expanded, at most.", minimum=1
@@ -482,12 +514,3 @@ class TableLayout(Options):
         of_scoring = {name: value for name, value in keywords.items() if name not in of_table}
         ScoringOptions.check_names(of_scoring, [*cls.names(), *others])
         return (layout or cls()).updated(of_table), of_scoring
-
-
-def check_tolerance(tolerance: float) -> None:
-    """Raise, unless this is a number above 0."""
-    if not isinstance(tolerance, int | float) or not tolerance > 0:
-        raise OptionError(
-            f"`tolerance` is {tolerance}; it must be a number of bits above 0, such as 0.01, or inf to ask the model "
-            "nothing further."
-        )

@@ -13,10 +13,9 @@ from conftest import MODELS, SMALL_TOKENIZERS, TOKENIZERS
 from small_tokenizers import SPACELESS
 from wordprob.core import words
 from wordprob.core.atoms import TokenLabeller, atoms_of
-from wordprob.core.byte_alphabet import byte_alphabet
 from wordprob.core.characters import END, UNREACHABLE
 from wordprob.core.pattern_words import Regex
-from wordprob.core.vocabulary import build_vocabulary, byte_spans, convention_of
+from wordprob.core.vocabulary import build_vocabulary, byte_alphabet, byte_spans, convention_of
 from wordprob.errors import ModelError
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 

@@ -25,9 +25,7 @@ from wordprob.core.windows import windows
 from wordprob.core.words import define
 from wordprob.covers.search import Prefixes, Search, Searched
 from wordprob.errors import InputError, OptionError, UnsupportedError
-from wordprob.models.exact import ExactLM
-from wordprob.models.leaky import LeakyLM
-from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
+from wordprob.models.exact import START_ID, ExactLM, LeakyLM, ToyTokenizer
 from wordprob.options import ScoringOptions
 from wordprob.scoring.contexts import TextContexts
 from wordprob.scoring.passages import NO_IDS, Chunk, Passage

@@ -12,7 +12,7 @@ from wordprob.core import words
 from wordprob.core.atoms import atoms_of
 from wordprob.core.characters import END
 from wordprob.covers.events import CutOffTokens
-from wordprob.models.capabilities import Capabilities
+from wordprob.models.protocol import Capabilities
 
 TEXTS = ["a 'b'.", "זה ”ס“"]
 EXACT = 1e-6

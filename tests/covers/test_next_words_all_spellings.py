@@ -10,8 +10,7 @@ import pytest
 
 import wordprob
 from wordprob.core.words import define
-from wordprob.models.leaky import LeakyLM
-from wordprob.models.toy_tokenizer import START_ID, ToyTokenizer
+from wordprob.models.exact import START_ID, LeakyLM, ToyTokenizer
 
 CONTEXTS = ("", "the", "the mark", "mark the")
 TOPS = (1, 2, 4, 9)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from wordprob.models.leaky import LeakyLM
+from wordprob.models.exact import LeakyLM
 
 KEY = "sk-a-very-secret-key"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gguf
 import numpy as np
 
-from wordprob.core.byte_alphabet import byte_alphabet
+from wordprob.core.vocabulary import byte_alphabet
 
 HIDDEN, INNER, HEADS, LAYERS = 32, 64, 4, 2
 MERGES = ["h e", "m a", "r k", *(f"Ġ {letter}" for letter in "abcdefghimnoprstuvwy"), "Ġt he"]

@@ -17,10 +17,8 @@ from completions_server import serving
 from distributions import all_logits
 from wordprob.core import words
 from wordprob.core.atoms import atoms_of
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.exact import ExactLM
-from wordprob.models.leaky import LeakyLM
-from wordprob.models.protocol import PrefixStates, Request, scores_from_logits
+from wordprob.models.exact import ExactLM, LeakyLM
+from wordprob.models.protocol import PrefixStates, Request, capabilities_of, scores_from_logits
 
 EXACT_TOLERANCE = 1e-9
 FLOAT32_TOLERANCE = 1e-4

@@ -17,7 +17,7 @@ from completions_server import DIALECTS, KEY, as_llama_cpp, serving
 from wordprob.errors import ModelError, OptionError, UnknownModelError, UnsupportedError, WordprobError
 from wordprob.models.completions import client as client_module
 from wordprob.models.completions.client import Client, NonsenseError, RefusedError, ServerError
-from wordprob.models.leaky import LeakyLM
+from wordprob.models.exact import LeakyLM
 from wordprob.models.registry import resolve
 
 TEXTS = ["the marker", "the mark's. the marked ark", "..", "th"]

@@ -17,9 +17,9 @@ from wordprob import runs, studies
 from wordprob.cli import main
 from wordprob.errors import OptionError, UnsupportedError
 from wordprob.models import registry
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.completions.client import Client
 from wordprob.models.huggingface import hub
+from wordprob.models.protocol import Capabilities
 from wordprob.options import ModelOptions, ScoringOptions
 
 CONFIGS = {

@@ -12,7 +12,7 @@ from random_lm import RandomLM
 from wordprob import Scorer
 from wordprob.core.text import Document
 from wordprob.core.words import define
-from wordprob.models.capabilities import Capabilities
+from wordprob.models.protocol import Capabilities
 from wordprob.options import ScoringOptions
 from wordprob.scoring import long_text
 from wordprob.scoring import scorer as scorer_module

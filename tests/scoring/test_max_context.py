@@ -15,8 +15,7 @@ from wordprob.cli import main
 from wordprob.core.context_limit import ContextLimit, parse_limit
 from wordprob.core.words import define
 from wordprob.errors import InputError, OptionError
-from wordprob.models.exact import FAMILIES, ExactLM
-from wordprob.models.toy_tokenizer import ToyTokenizer
+from wordprob.models.exact import FAMILIES, ExactLM, ToyTokenizer
 from wordprob.scoring.limited_context import limited_chunks
 from wordprob.scoring.passages import choose_words, passages_of
 

@@ -20,9 +20,17 @@ from wordprob import ScoredTable, WordTable, score_table
 from wordprob.core.text import Document
 from wordprob.errors import InputError, OptionError, OutputError
 from wordprob.models.exact import ToyTokenizer
-from wordprob.tables.batch_scores import BatchScores, TextTotals
 from wordprob.tables.files import check_output, write_whole
-from wordprob.tables.schema import COLUMNS, EXTRA_COLUMNS, EXTRAS, TEXT_COLUMNS, Column, register_column
+from wordprob.tables.schema import (
+    COLUMNS,
+    EXTRA_COLUMNS,
+    EXTRAS,
+    TEXT_COLUMNS,
+    BatchScores,
+    Column,
+    TextTotals,
+    register_column,
+)
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from flat_lm import FlatLM
 from small_tokenizers import REWRITING
 from wordprob import Scorer, load
 from wordprob.core import words
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.exact import ExactLM, ToyTokenizer
+from wordprob.models.protocol import Capabilities
 from wordprob.models.registry import open_tokenizer
 
 TOLERANCE_NATS = 1e-4

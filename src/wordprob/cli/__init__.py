@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from wordprob._version import __version__
 from wordprob.cli.commands import COMMANDS, load_command
-from wordprob.cli.messages import printed_warnings, to_flags
-from wordprob.errors import OptionError, WordprobError, did_you_mean
+from wordprob.cli.messages import to_flags
+from wordprob.errors import InputWarning, OptionError, WordprobError, did_you_mean
 
 INTERRUPTED_EXIT_CODE = 130
 """What shells expect after Ctrl-C."""
@@ -68,7 +71,7 @@ def cli(max_size: str) -> None:
     """
     from wordprob.tables.formats.compression import size_limit
 
-    click.get_current_context().with_resource(printed_warnings())
+    click.get_current_context().with_resource(_printed_warnings())
     click.get_current_context().with_resource(size_limit(max_size))
 
 
@@ -100,6 +103,25 @@ def main() -> None:
         click.echo(f"wordprob: {where} could not be written or read: {error.strerror or error}.", err=True)
         _give_up_output()
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _printed_warnings() -> Iterator[None]:
+    """Print each warning about an input as one line on standard error, with flags in it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        show = warnings.showwarning
+
+        def print_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            if not issubclass(category, InputWarning):
+                show(message, category, *place, **options)
+                return
+            context = click.get_current_context(silent=True)
+            command = None if context is None else context.command
+            click.echo(f"wordprob: {to_flags(str(message), command)}", err=True)
+
+        warnings.showwarning = print_line
+        yield
 
 
 def _give_up_output() -> None:

@@ -5,16 +5,11 @@ The library names an option as Python does, in backticks: `` `group_by` ``. Whoe
 
 from __future__ import annotations
 
-import contextlib
 import re
-import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from wordprob.cli.commands import COMMANDS, load_command
-from wordprob.errors import InputWarning
 
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 """What would move the cursor or change the screen, and other line ends than that of our own lists."""
@@ -48,25 +43,6 @@ def to_flags(message: str, command: click.Command | None = None) -> str:
         return flags.get(match[1], match[0])
 
     return NAME_IN_BACKTICKS.sub(flag_or_same, message)
-
-
-@contextlib.contextmanager
-def printed_warnings() -> Iterator[None]:
-    """Print each warning about an input as one line on standard error, with flags in it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", InputWarning)
-        show = warnings.showwarning
-
-        def print_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-            if not issubclass(category, InputWarning):
-                show(message, category, *place, **options)
-                return
-            context = click.get_current_context(silent=True)
-            command = None if context is None else context.command
-            click.echo(f"wordprob: {to_flags(str(message), command)}", err=True)
-
-        warnings.showwarning = print_line
-        yield
 
 
 def flags_of(command: click.Command) -> dict[str, str]:

@@ -10,11 +10,11 @@ import numpy as np
 import regex
 
 from wordprob.core.arrays import Ints
-from wordprob.core.character_class_words import CharacterClassDefinition
 from wordprob.core.characters import END, SPACE, Label, is_white_space
 from wordprob.core.pattern_words import Regex
 from wordprob.core.text import TextBatch, Word
 from wordprob.core.word_definition import WordDefinition
+from wordprob.core.words import CharacterClassDefinition
 
 IN_WORD = "in word"
 BETWEEN_WORDS = "between words"

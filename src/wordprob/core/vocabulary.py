@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import overload
 
 import numpy as np
 
 from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets, slices_of
-from wordprob.core.byte_alphabet import byte_alphabet
 from wordprob.errors import ModelError
 
 METASPACE = "▁"
@@ -213,6 +212,20 @@ def _spells_bytes(pieces: Collection[str]) -> bool:
     alphabet = byte_alphabet()
     contents = {piece.removesuffix("</w>") for piece in pieces}
     return contents.issuperset(alphabet) and all(c in alphabet for content in contents for c in content)
+
+
+@lru_cache(maxsize=1)
+def byte_alphabet() -> dict[str, int]:
+    """Return which byte each character of byte-level tokenizers stands for.
+
+    Bytes that print keep their own character; the other 68 take the code points from 256 on, in order.
+
+    >>> byte_alphabet()["Ġ"], byte_alphabet()["a"]
+    (32, 97)
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(hidden)}
 
 
 def piece_bytes(piece: str, convention: str) -> bytes:

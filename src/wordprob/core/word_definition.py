@@ -1,8 +1,8 @@
 """What a word definition must do: cut texts into words, and say what ends a word.
 
 The second is what a boundary mass is made of, so both must come from the same rule. The classes in
-:mod:`~wordprob.core.character_class_words`, :mod:`~wordprob.core.span_words` and :mod:`~wordprob.core.pattern_words`
-state a rule once and derive both from it.
+:mod:`~wordprob.core.words`, :mod:`~wordprob.core.span_words` and :mod:`~wordprob.core.pattern_words` state a rule once
+and derive both from it.
 """
 
 from __future__ import annotations

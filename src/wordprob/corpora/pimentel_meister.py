@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordprob.core.byte_alphabet import byte_alphabet
+from wordprob.core.vocabulary import byte_alphabet
 from wordprob.corpora.csv_helpers import read_columns
 from wordprob.corpora.types import Corpus, ReadingTimes
 from wordprob.errors import AlignmentError, InputError

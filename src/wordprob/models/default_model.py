@@ -28,11 +28,11 @@ from pathlib import Path
 from wordprob.cache import cache_directory, sha256
 from wordprob.errors import DownloadError, ModelError
 from wordprob.models import gguf
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.fingerprints import changed_files, model_files
 from wordprob.models.huggingface import load as huggingface
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
+from wordprob.models.protocol import Capabilities
 from wordprob.options import ModelOptions
 from wordprob.processes import child_environment, python_command
 

@@ -1,8 +1,9 @@
-"""Language models that are small enough to be exact, with which every estimator is checked.
+"""Language models whose truth is known, with which every estimator is checked: the backend ``exact``.
 
 A finite language is a list of texts with their probabilities. When each text is tokenized, the probability of every
 sequence of tokens is a sum over the texts that begin with it; so is the true probability of every word. Nothing is
 approximated, so an estimator that is correct returns the truth to rounding error, and one that is wrong does not.
+:class:`LeakyLM` is the judge of searches: every spelling of a word has some probability in it.
 
 >>> lm = ExactLM.bigram("bow")
 >>> [(w, round(p, 3)) for w, p in lm.truth("She saw the mark.", "whitespace")]
@@ -15,16 +16,75 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import regex
 
 from wordprob.core import words
 from wordprob.core.arrays import Floats
 from wordprob.core.atoms import Atoms
+from wordprob.core.characters import is_white_space
+from wordprob.core.vocabulary import Tokens, Vocabulary, all_spans, build_vocabulary
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import OptionError, did_you_mean
-from wordprob.models.leaky import LeakyLM
-from wordprob.models.protocol import STATISTICS, PrefixStates, Request, Scores
-from wordprob.models.toy_tokenizer import END_OF_TEXT, ToyTokenizer
+from wordprob.models.protocol import STATISTICS, PrefixStates, Request, Scores, scores_from_logits
 from wordprob.options import ModelOptions
+
+# --- a tokenizer ------------------------------------------------------------------------------------------------------
+
+START_ID = 0
+
+START, END_OF_TEXT = "<start>", "<end>"
+"""Two control tokens, ids 0 and 1 of every toy vocabulary."""
+
+
+class ToyTokenizer:
+    """Splits a text into chunks by a pattern, and each chunk from left to right into its longest known pieces.
+
+    Parameters
+    ----------
+    chunks
+        A regular expression; its matches are tokenized one by one.
+    lexicon
+        The known pieces; every single character in them is added.
+    prefix, suffix
+        Put before and after every text: SentencePiece puts a space in front, and a space at the end marks the last
+        word as a final one.
+    """
+
+    def __init__(self, chunks: str, lexicon: Sequence[str], prefix: str = "", suffix: str = "") -> None:
+        characters = sorted({c for piece in lexicon for c in piece} | set(" .amrk"))
+        pieces = [START, END_OF_TEXT, *dict.fromkeys([*lexicon, *characters])]
+        self._chunks = regex.compile(chunks)
+        self._prefix, self._suffix = prefix, suffix
+        self._ids = {piece: i for i, piece in enumerate(pieces) if i > 1}
+        self._longest_piece = max(map(len, self._ids))
+        self.vocabulary: Vocabulary = build_vocabulary(
+            pieces, self.ids, added={i: p for p, i in self._ids.items()}, control={0, 1}, start=0, ends=[1]
+        )
+
+    def ids(self, text: str) -> list[int]:
+        """Return the ids of a text; characters without a piece are skipped."""
+        whole = self._prefix + text + self._suffix if text else ""
+        return [i for chunk in self._chunks.findall(whole) for i in self._greedy(chunk)]
+
+    def _greedy(self, chunk: str) -> Iterator[int]:
+        begin = 0
+        while begin < len(chunk):
+            longest = min(len(chunk), begin + self._longest_piece)
+            end = next((end for end in range(longest, begin, -1) if chunk[begin:end] in self._ids), None)
+            if end is None:
+                begin += 1  # a character without a piece
+            else:
+                yield self._ids[chunk[begin:end]]
+                begin = end
+
+    def encode(self, texts: Sequence[str]) -> Sequence[Tokens]:
+        """Tokenize each text, with byte spans."""
+        return all_spans(texts, [self.ids(t) for t in texts], self.vocabulary, None)
+
+    def cut(self, text: str, place: int) -> tuple[int, int] | None:
+        """Return None: the texts of a toy are short and need not be cut."""
+        return None
+
 
 STEMS = ("She", "saw", "the", "mark", "er", "ed", "'s", "?", ".")
 WORD_INITIAL_PIECES = (*STEMS, *(f" {stem}" for stem in STEMS[:4]))
@@ -39,7 +99,7 @@ FAMILIES: Mapping[str, Callable[[], ToyTokenizer]] = {
 """Five families: a space belongs to the token after it or before it, and is added at an end of the text or not."""
 
 
-# --- toy languages -----------------------------------------------------------------------------------------------
+# --- toy languages ----------------------------------------------------------------------------------------------------
 
 Chain = Mapping[str, Mapping[str, float]]
 
@@ -96,7 +156,7 @@ def enumerate_texts(
     return texts
 
 
-# --- the model ---------------------------------------------------------------------------------------------------
+# --- the exact model of a finite language -----------------------------------------------------------------------------
 
 
 class ExactLM:
@@ -255,7 +315,144 @@ def _ends_word(rule: WordDefinition, text: str, at: int) -> bool:
     return at in (0, len(text)) or any(w.end == at for w in rule.segment(text))
 
 
-# --- the backend's functions (see wordprob.models.registry) ----------------------------------------------------------
+# --- a model that leaks -----------------------------------------------------------------------------------------------
+
+OVERLAPPING_PIECES = (
+    " mark",
+    " ma",
+    "mark",
+    "ma",
+    "ark",
+    "rk",
+    "er",
+    "ed",
+    "ke",
+    " m",
+    "r.",
+    "..",
+    "'s",
+    " the",
+    "th",
+    "he",
+    ". ",
+)
+OVERLAPPING_CHUNKS = r" ?\w+|'s|'|[.]+|\s"
+
+
+class LeakyLM:
+    """A token bigram with random weights, and tokens that overlap: it leaks onto every spelling.
+
+    Any sequence of its tokens has some probability, whatever the tokenizer would have written. As a token depends on
+    the one before it only, the mass on all spellings of a word is a short dynamic programme over the place in the text
+    and the last token, which :meth:`truth` is. It judges the search for every spelling.
+
+    Parameters
+    ----------
+    tokenizer
+        Its own spelling of a text is one of many that have probability.
+    seed
+        Of the random weights.
+    spread
+        Standard deviation of the logits.
+
+    Examples
+    --------
+    >>> import wordprob
+    >>> scorer = wordprob.Scorer(LeakyLM())
+    >>> table = scorer.score("the marker", spellings="all", tolerance=1e-9, max_open=10_000, unit="nats")
+    >>> found = table.to_pandas()["surprisal_all"]
+    >>> [bool(abs(np.exp(-s) - p) < 1e-9) for s, (_, p) in zip(found, LeakyLM().truth("the marker", "whitespace"))]
+    [True, True]
+    """
+
+    max_tokens: int | None = None
+    batch_tokens = 4096
+
+    def __init__(self, tokenizer: ToyTokenizer | None = None, seed: int = 1, spread: float = 1.5) -> None:
+        self.tokenizer = ToyTokenizer(OVERLAPPING_CHUNKS, OVERLAPPING_PIECES) if tokenizer is None else tokenizer
+        self.vocab_size = self.tokenizer.vocabulary.size
+        self.metadata = {"model": "exact:leaky", "revision": "", "dtype": "float64"}
+        self._logits = np.random.default_rng(seed).normal(0.0, spread, (self.vocab_size, self.vocab_size))
+        self._logits[:, START_ID] = -np.inf
+
+    def distribution(self, last: int) -> Floats:
+        """Return p(next id) after an id."""
+        weights = np.exp(self._logits[last])
+        probabilities: Floats = weights / weights.sum()
+        return probabilities
+
+    def score(self, requests: Sequence[Request], atoms: Atoms) -> Iterator[tuple[int, Scores]]:
+        """Yield the scores of requests."""
+        for n, request in enumerate(requests):
+            yield n, scores_from_logits(self._logits[request.ids[request.first :]], request, atoms)
+
+    def open(
+        self, requests: Sequence[Request], atoms: Atoms, states: PrefixStates | None = None
+    ) -> Iterator[tuple[int, Scores]]:
+        """Return the same as :meth:`score`: keeping states would save nothing."""
+        return self.score(requests, atoms)
+
+    # --- the truth ---
+
+    def truth(self, text: str, definition: str) -> list[tuple[str, float]]:
+        """Return each word of a text with its probability in every spelling, given the words before it as they stand.
+
+        This holds for tokenizers that write the words before a word in one way only, whatever follows them.
+        """
+        found = []
+        place = 0
+        for word in words.define(definition).segment(text):
+            last = [START_ID, *self.tokenizer.ids(text[:place])][-1]
+            reached = self.boundary_mass(text[:place], last, definition, text[:1])
+            found.append((word.text, self._mass(text, place, word.end, last, definition) / reached))
+            place = word.end
+        return found
+
+    def _mass(self, text: str, place: int, end: int, last: int, definition: str) -> float:
+        """Return the mass of all token sequences after ``last`` that write ``text[place:end]`` and end it there."""
+        masses: list[dict[int, float]] = [{} for _ in range(end - place + 1)]
+        masses[0][last] = 1.0
+        total = 0.0
+        for written, alive in enumerate(masses):
+            rest = text[place + written : end]
+            for previous, mass in alive.items():
+                if not rest:
+                    total += mass * self.boundary_mass(text[:end], previous, definition, "")
+                    continue
+                probabilities = self.distribution(previous)
+                for token, piece in self._pieces():
+                    p = mass * float(probabilities[token])
+                    if rest.startswith(piece):
+                        following = masses[written + len(piece)]
+                        following[token] = following.get(token, 0.0) + p
+                    elif piece.startswith(rest) and self._ends(text[:end], piece[len(rest) :], definition):
+                        total += p
+        return total
+
+    def boundary_mass(self, text: str, last: int, definition: str, opening: str) -> float:
+        """Return the mass of what may follow a text: the end, or something that ends its last word.
+
+        At the start of a text, what counts is whether it begins with white space, as ``opening`` does.
+        """
+        probabilities = self.distribution(last)
+        spaced = is_white_space(opening)
+        total = 0.0
+        for token, piece in self._pieces():
+            fits = self._ends(text, piece, definition) if text else is_white_space(piece[0]) == spaced
+            total += float(probabilities[token]) if fits else 0.0
+        return total if spaced and not text else total + float(probabilities[self.tokenizer.vocabulary.ends[0]])
+
+    def _pieces(self) -> Iterator[tuple[int, str]]:
+        for token, piece in enumerate(self.tokenizer.vocabulary.token_bytes):
+            if piece:
+                yield token, piece.decode()
+
+    @staticmethod
+    def _ends(text: str, rest: str, definition: str) -> bool:
+        return any(word.end == len(text) for word in words.define(definition).segment(text + rest))
+
+
+# --- the backend's functions (see wordprob.models.registry) -----------------------------------------------------------
 
 
 LEAKY = "leaky"

@@ -1,4 +1,4 @@
-"""Language models by name: which backend opens one.
+"""Language models by name: which backend opens one. Models that the user has loaded are wrapped here too.
 
 A backend is one module and one line in :data:`BACKENDS`. The module has three functions::
 
@@ -31,10 +31,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from wordprob.errors import OptionError, UnknownModelError, did_you_mean
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.catalogue import CATALOGUE, ONE_WORD_HUB_IDS
 from wordprob.models.fingerprints import weights_digest
-from wordprob.models.protocol import LanguageModel, Tokenizer
+from wordprob.models.protocol import Capabilities, LanguageModel, Tokenizer
 from wordprob.options import DEFAULT_MODEL, ModelOptions
 
 BACKENDS: dict[str, str] = {
@@ -394,3 +393,38 @@ def _check_chat(options: ModelOptions, backend: ModuleType) -> None:
         raise OptionError("`chat_template` and `bos` both say what comes before a text; choose one of them.")
     if not getattr(backend, "HAS_CHAT_TEMPLATES", False):
         raise OptionError(f"{options.model} has no chat template, so `chat_template` cannot be used; leave it out.")
+
+
+# --- models that are loaded already -----------------------------------------------------------------------------------
+
+
+def wrap_given_model(model: Any, tokenizer: Any = None, options: ModelOptions | None = None) -> LanguageModel:
+    """Return a language model for what the user has in hand.
+
+    Parameters
+    ----------
+    model
+        A :class:`wordprob.models.protocol.LanguageModel`, which is returned as it is, or a transformers model.
+    tokenizer
+        The tokenizer of a transformers model, or its name or directory.
+    options
+        How texts begin and whether to compile; the options that say how to load a model must have their defaults.
+    """
+    if isinstance(model, str | Path):
+        raise OptionError(f"'{model}' is the name of a model, not a model; type wordprob.load('{model}').")
+    wrapped: Any
+    if _is_language_model(model):
+        if tokenizer is not None:
+            raise OptionError(f"{type(model).__name__} has a tokenizer of its own; leave out `tokenizer`.")
+        wrapped = model
+    else:
+        from wordprob.models.huggingface.user_models import wrap_loaded
+
+        wrapped = wrap_loaded(model, tokenizer, options or ModelOptions())
+    language_model: LanguageModel = wrapped
+    return language_model
+
+
+def _is_language_model(model: Any) -> bool:
+    """Return True for what has the protocol's main method; torch networks have none of that name."""
+    return hasattr(model, "score") and hasattr(model, "tokenizer")

@@ -157,6 +157,12 @@ def _check_words(words: object) -> None:
 # --- how a run is executed -------------------------------------------------------------------------------------------
 
 
+def check_gpus_per_worker(count: float) -> None:
+    """Raise, unless a worker can have this many GPUs."""
+    if count < 0 or (count > 1 and count % 1):
+        raise OptionError(f"gpus_per_worker is {count:g}; use a fraction below 1, or a whole number.")
+
+
 @dataclass(frozen=True)
 class Execution(Options):
     """How a run is executed; this may change from one start to the next.
@@ -190,7 +196,7 @@ class Execution(Options):
     gpus_per_worker: float = option(
         0.0,
         "GPUs of each worker; 0.5 lets two workers share one.",
-        check="wordprob.runs.settings:check_gpus_per_worker",
+        check=check_gpus_per_worker,
     )
     strict: bool = option(False, "Stop at the first text that cannot be scored.")
     retry_errors: bool = option(
@@ -204,12 +210,6 @@ class Execution(Options):
         super().__post_init__()
         if self.ray_address is not None and self.engine != "ray":
             raise OptionError(f"ray_address is '{self.ray_address}', but the engine is {self.engine}; use engine ray.")
-
-
-def check_gpus_per_worker(count: float) -> None:
-    """Raise, unless a worker can have this many GPUs."""
-    if count < 0 or (count > 1 and count % 1):
-        raise OptionError(f"gpus_per_worker is {count:g}; use a fraction below 1, or a whole number.")
 
 
 def default_threads(workers: int) -> int:

@@ -21,11 +21,10 @@ from wordprob.covers.events import BoundaryEvents, Transitions
 from wordprob.covers.search import Prefixes, Search, Searched, scored_ids
 from wordprob.models.protocol import LanguageModel, PrefixStates
 from wordprob.models.request_arrays import ScoreArrays
-from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.contexts import TextContexts
 from wordprob.scoring.mass_bounds import tail_bounds
-from wordprob.scoring.prepared_batch import PreparedBatch
+from wordprob.scoring.prepared_batch import BoundarySets, PreparedBatch
 
 SHARE_AT_START = 1 / 10
 """Which part of the error of a word its text's start may have: that is computed once for all texts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from wordprob.core.character_runs import one_character_decides
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import OptionError, UnsupportedError
-from wordprob.models.capabilities import NEEDS_SOURCE, NO_NEXT_TOKEN, TOP_TOKENS_ONLY, Capabilities
+from wordprob.models.protocol import NEEDS_SOURCE, NO_NEXT_TOKEN, TOP_TOKENS_ONLY, Capabilities
 from wordprob.models.registry import capabilities, model_label
 from wordprob.options import ModelOptions, ScoringOptions
 from wordprob.tables.schema import required_statistics

@@ -15,7 +15,7 @@ import numpy as np
 from wordprob.core.arrays import Ints, segment_sums
 from wordprob.core.text import Document
 from wordprob.scoring.passages import Chunk, Passage
-from wordprob.tables.batch_scores import BatchScores, TextTotals
+from wordprob.tables.schema import BatchScores, TextTotals
 
 MAX_TEXTS_PER_CHUNK = 8192
 

@@ -11,9 +11,8 @@ from wordprob.core.arrays import Bools, Floats, Ints, concat_ints, concat_ranges
 from wordprob.core.atoms import OpenShares
 from wordprob.core.equation import logsumexp
 from wordprob.models.protocol import log_sum_exp
-from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.mass_bounds import MassBounds
-from wordprob.scoring.prepared_batch import PreparedBatch
+from wordprob.scoring.prepared_batch import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answers, WindowRequests
 
 NO_NUMBERS: Ints = np.zeros(0, dtype=np.int64)

@@ -13,8 +13,7 @@ from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.mass_bounds import MassBounds
 from wordprob.scoring.prepare import NO_START
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
-from wordprob.tables.batch_scores import BatchScores, TextTotals
-from wordprob.tables.schema import ALL_SPELLINGS, SERVER_BOUNDS
+from wordprob.tables.schema import ALL_SPELLINGS, SERVER_BOUNDS, BatchScores, TextTotals
 
 MAX_SILENT_UNDECIDED_SHARE = 0.01
 """A row says so when more than this share of what may follow leaves open whether the word has ended."""

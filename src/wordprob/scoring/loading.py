@@ -8,8 +8,14 @@ from typing import Any
 
 from wordprob.errors import OptionError
 from wordprob.models import open_model
-from wordprob.models.given import wrap_given_model
-from wordprob.models.registry import ModelIdentity, check_model, distinct_labels, identity_of, model_label
+from wordprob.models.registry import (
+    ModelIdentity,
+    check_model,
+    distinct_labels,
+    identity_of,
+    model_label,
+    wrap_given_model,
+)
 from wordprob.options import DEFAULT_MODEL, ModelOptions, ScoringOptions
 from wordprob.scoring.capability_checks import check_scoring_before_loading, check_scoring_options
 from wordprob.scoring.scorer import Scorer

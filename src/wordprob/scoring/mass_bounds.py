@@ -15,8 +15,7 @@ from wordprob.core.equation import effective_boundaries
 from wordprob.covers.branches import BranchTail
 from wordprob.covers.events import BoundaryEvent
 from wordprob.models.protocol import Scores
-from wordprob.scoring.boundary_sets import BoundarySets
-from wordprob.scoring.prepared_batch import PreparedBatch
+from wordprob.scoring.prepared_batch import BoundarySets, PreparedBatch
 from wordprob.scoring.requests import Answers
 
 

@@ -23,8 +23,7 @@ from wordprob.covers.next_word_beginnings import Beginning
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import InputError, OptionError
 from wordprob.models.batching import group_by_prefix
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.protocol import PrefixStates, Request
+from wordprob.models.protocol import PrefixStates, Request, capabilities_of
 from wordprob.options import ScoringOptions
 from wordprob.scoring.capability_checks import check_model_can_search, enumerable_definition
 from wordprob.scoring.estimate import estimate_batch

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.core.word_definition import WordDefinition
-from wordprob.models.capabilities import Capabilities, capabilities_of
-from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.models.protocol import Capabilities, LanguageModel, PrefixStates, capabilities_of
 from wordprob.options import ScoringOptions
 from wordprob.processes import Channel
 from wordprob.scoring.all_spellings import sum_all_spellings
@@ -23,7 +22,7 @@ from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.requests import ask_along_texts, states_for
 from wordprob.scoring.worker_pool import RemoteModel, WorkerSetup, without_documents
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 
 CACHED_PREPARERS = 8
 """Word definitions that are kept ready."""

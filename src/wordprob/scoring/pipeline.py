@@ -11,8 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from wordprob.covers.ask import ask_together
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.protocol import LanguageModel, PrefixStates
+from wordprob.models.protocol import LanguageModel, PrefixStates, capabilities_of
 from wordprob.scoring.all_spellings import all_sums
 from wordprob.scoring.background import BackgroundThread
 from wordprob.scoring.beyond_texts import own_sums
@@ -29,7 +28,7 @@ from wordprob.scoring.requests import (
     states_for,
     window_requests,
 )
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 
 CHUNKS_AHEAD = 2
 """Chunks prepared before they are needed."""

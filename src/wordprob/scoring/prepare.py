@@ -21,9 +21,8 @@ from wordprob.covers.spellings import SpellingFinder
 from wordprob.covers.token_trie import token_trie_of
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
-from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.passages import Chunk, Passage
-from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
+from wordprob.scoring.prepared_batch import BatchSettings, BoundarySets, PreparedBatch
 from wordprob.scoring.shared_contexts import encode_sharing
 from wordprob.scoring.text_starts import TextStarts
 

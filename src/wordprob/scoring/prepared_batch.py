@@ -1,7 +1,7 @@
 """Everything that is found out about a chunk of texts before the model is asked.
 
-:class:`BatchSettings` is what the numbers depend on besides the texts, and :class:`PreparedBatch` what
-:class:`wordprob.scoring.prepare.TextPreparer` makes of both.
+:class:`BatchSettings` is what the numbers depend on besides the texts, :class:`BoundarySets` what may end words, and
+:class:`PreparedBatch` what :class:`wordprob.scoring.prepare.TextPreparer` makes of them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import numpy as np
 
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Floats, Ints
-from wordprob.core.atoms import OpenShares
+from wordprob.core.atoms import Atoms, OpenShares
+from wordprob.core.characters import END, Label
 from wordprob.core.windows import Window
 from wordprob.covers.branches import Branches
 from wordprob.covers.search_plan import SearchPlan
 from wordprob.errors import InputError
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.protocol import LanguageModel
+from wordprob.models.protocol import LanguageModel, capabilities_of
 from wordprob.options import ScoringOptions
-from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.passages import Chunk
 from wordprob.tables.schema import required_statistics
 
@@ -99,6 +98,44 @@ class BatchSettings:
             max_width=None if capabilities.has_whole_distributions else tolerance_nats,
             precision_nats=capabilities.precision_nats,
         )
+
+
+class BoundarySets:
+    """Sets of labels, numbered: what may end a word. Each different set is kept once.
+
+    Three are always there: :attr:`EVERYTHING`, for a word that has ended already, :attr:`END_OF_TEXT`, and
+    :attr:`NOTHING`, for a place that no token ends at.
+    """
+
+    EVERYTHING = 0
+    END_OF_TEXT = 1
+    NOTHING = 2
+
+    def __init__(self, atoms: Atoms) -> None:
+        self._atoms = atoms
+        self._numbers: dict[frozenset[Label] | None, int] = {None: self.EVERYTHING}
+        self.number(frozenset({END}))
+        self.number(frozenset())
+
+    def number(self, labels: frozenset[Label] | None) -> int:
+        """Return the number of a set; ``None`` is everything."""
+        return self._numbers.setdefault(labels, len(self._numbers))
+
+    def labels(self, number: int) -> frozenset[Label] | None:
+        """Return the set with a number."""
+        return list(self._numbers)[number]
+
+    def members(self) -> Floats:
+        """Return ``[S, K]``: 1 where atom k is in set s, else 0."""
+        rows = []
+        for labels in list(self._numbers):
+            rows.append([labels is None or label in labels for label in self._atoms.labels])
+        return np.array(rows, dtype=float)
+
+    def open_shares(self) -> OpenShares:
+        """Return ``[S, K]`` each: how atoms with cut-off characters are counted if only some of them are in a set."""
+        shares = [self._atoms.open_shares(labels or frozenset()) for labels in list(self._numbers)]
+        return OpenShares(np.array([each.counted for each in shares]), np.array([each.error for each in shares]))
 
 
 @dataclass

@@ -24,7 +24,7 @@ from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch
 from wordprob.scoring.requests import Progress
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 
 NO_SURPRISAL = "a masked model has no surprisals: see pseudo_surprisal"
 NOTHING_WRITTEN = "the tokeniser writes nothing for it"

@@ -17,8 +17,7 @@ from wordprob.core.alignment import Cut
 from wordprob.core.arrays import Bools, Ints, concat_ints, concat_ranges, cumulative_offsets
 from wordprob.core.atoms import Atoms
 from wordprob.core.windows import Window
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.protocol import LanguageModel, PrefixStates, Scores
+from wordprob.models.protocol import LanguageModel, PrefixStates, Scores, capabilities_of
 from wordprob.models.request_arrays import IdSequences, RequestArrays, ScoreArrays, in_batches
 from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepared_batch import BatchSettings, PreparedBatch

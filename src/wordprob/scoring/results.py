@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from wordprob.errors import InputError, UnknownColumnError, UnsupportedError, counted, missing_columns
 from wordprob.tables import formats
-from wordprob.tables.batch_scores import BatchScores
 from wordprob.tables.files import check_output, format_of, has_sidecar, write_whole
 from wordprob.tables.formats import ExtendedSheet
 from wordprob.tables.formats.formulas import escape_frame
@@ -22,7 +21,7 @@ from wordprob.tables.formats.parquet import arrow_table
 from wordprob.tables.frames import build_frames, pick_texts, with_whole_numbers
 from wordprob.tables.metadata import metadata_of_schema, parquet_entry, read_metadata, write_sidecar
 from wordprob.tables.predictors import predictor_names
-from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, unit_size
+from wordprob.tables.schema import EXTRA_COLUMNS, TEXT_COLUMNS, WORD_COLUMNS, BatchScores, unit_size
 from wordprob.tables.word_level_columns import is_word_level_column
 
 if TYPE_CHECKING:

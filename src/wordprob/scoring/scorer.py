@@ -18,8 +18,8 @@ from wordprob._version import __version__
 from wordprob.core.context_limit import parse_limit
 from wordprob.core.word_definition import WordDefinition
 from wordprob.errors import InputError
-from wordprob.models.given import wrap_given_model
 from wordprob.models.protocol import PrefixStates
+from wordprob.models.registry import wrap_given_model
 from wordprob.options import ScoringKeywords, ScoringOptions
 from wordprob.scoring.capability_checks import check_scoring_options, check_sources
 from wordprob.scoring.chunks import (
@@ -50,7 +50,7 @@ from wordprob.scoring.worker_pool import (
     score_in_workers,
     useful_workers,
 )
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 from wordprob.tables.word_level_columns import WordLevel
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from wordprob.core.characters import END, INNER_BYTES, UNREACHABLE, Label, is_wh
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.words import WordDefinition
 from wordprob.covers.branches import BranchTail
-from wordprob.scoring.boundary_sets import BoundarySets
-from wordprob.scoring.prepared_batch import PreparedBatch
+from wordprob.scoring.prepared_batch import BoundarySets, PreparedBatch
 
 FIRST_TOKENS = 5
 """Tokens that hold the first character of a text, at most: a space that is put before it, and one for each byte."""

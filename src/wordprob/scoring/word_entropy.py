@@ -22,7 +22,7 @@ from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import WordprobError
 from wordprob.scoring.next_word_batch import LONGEST_WORD_TOKENS, SearchRunner, check_possible
 from wordprob.scoring.open_model import OpenModel
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 from wordprob.tables.word_level_columns import WordLevel
 
 RuleOfText = Callable[[int], WordDefinition]

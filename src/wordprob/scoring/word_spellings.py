@@ -13,17 +13,15 @@ from wordprob.core.vocabulary import Vocabulary
 from wordprob.covers.ask import ask_together
 from wordprob.covers.search import FoundSpelling, Search, Searched
 from wordprob.errors import InputError, counted
-from wordprob.models.capabilities import capabilities_of
-from wordprob.models.protocol import PrefixStates
+from wordprob.models.protocol import PrefixStates, capabilities_of
 from wordprob.options import ScoringOptions
 from wordprob.scoring.all_spellings import all_spellings
-from wordprob.scoring.boundary_sets import BoundarySets
 from wordprob.scoring.capability_checks import check_model_can_search
 from wordprob.scoring.collect import CollectedScores
 from wordprob.scoring.continuations import join_texts
 from wordprob.scoring.open_model import OpenModel, collect_chunk
 from wordprob.scoring.passages import Chunk, Passage, WordChoice, choose_words
-from wordprob.scoring.prepared_batch import PreparedBatch
+from wordprob.scoring.prepared_batch import BoundarySets, PreparedBatch
 from wordprob.tables.schema import unit_size
 
 if TYPE_CHECKING:

@@ -19,15 +19,14 @@ from typing import NamedTuple
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError
-from wordprob.models.capabilities import Capabilities, capabilities_of
-from wordprob.models.protocol import LanguageModel, PrefixStates, Request, Scores
+from wordprob.models.protocol import Capabilities, LanguageModel, PrefixStates, Request, Scores, capabilities_of
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches, in_batches
 from wordprob.processes import Channel, WorkerProcess
 from wordprob.scoring.passages import Chunk
 from wordprob.scoring.prepare import TextPreparer
 from wordprob.scoring.prepared_batch import BatchSettings
 from wordprob.scoring.requests import ROWS_AT_ONCE, Progress
-from wordprob.tables.batch_scores import BatchScores
+from wordprob.tables.schema import BatchScores
 
 WORKER = "wordprob.scoring.open_model:score_for_parent"
 """The function that a worker process runs."""

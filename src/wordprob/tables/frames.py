@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints, concat_ranges
-from wordprob.tables.batch_scores import BatchScores, TextTotals, id_array
 from wordprob.tables.schema import (
     EXTRA_COLUMNS,
     PSEUDO_SURPRISAL,
     TEXT_COLUMNS,
     UNITS,
     WORD_COLUMNS,
+    BatchScores,
     Column,
+    TextTotals,
     columns_of,
     estimate_name,
+    id_array,
 )
 from wordprob.tables.word_level_columns import RANK_COLUMNS
 

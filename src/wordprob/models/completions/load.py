@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from wordprob.errors import ModelError, OptionError, UnknownModelError, did_you_mean, first_line, listing
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.completions.client import Client, check_url
 from wordprob.models.completions.dialects import ServedModel, find_dialect
 from wordprob.models.completions.model import ServerModel
-from wordprob.models.protocol import Tokenizer
+from wordprob.models.protocol import Capabilities, Tokenizer
 from wordprob.options import ModelOptions
 
 IS_SERVER = True

@@ -9,10 +9,9 @@ import numpy as np
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import UnsupportedError
-from wordprob.models.capabilities import TOP_TOKENS_ONLY, Capabilities
 from wordprob.models.completions.dialects import Dialect
 from wordprob.models.completions.listing import scores_from_listing
-from wordprob.models.protocol import PrefixStates, Request, Scores, Tokenizer
+from wordprob.models.protocol import TOP_TOKENS_ONLY, Capabilities, PrefixStates, Request, Scores, Tokenizer
 
 REQUESTS_AT_A_TIME = 4
 """Requests that are under way at the same time: enough to keep a server busy, few enough to be welcome."""

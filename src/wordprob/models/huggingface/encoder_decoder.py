@@ -13,11 +13,10 @@ from typing import Any
 
 from wordprob.core.atoms import Atoms
 from wordprob.errors import InputError, ModelError, OptionError
-from wordprob.models.capabilities import NEEDS_SOURCE, Capabilities
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.model import HFModel
 from wordprob.models.huggingface.tokenizer import HFTokenizer
-from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.protocol import NEEDS_SOURCE, Capabilities, PrefixStates, Request, Scores
 
 PROBE_SOURCE = "She saw the mark."
 """The source that a model is tried on when it is opened."""

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from wordprob.errors import ModelError, listing
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.devices import pick_device, pick_dtype
 from wordprob.models.fingerprints import describe_path, weights_digest
 from wordprob.models.huggingface.encoder_decoder import EncoderDecoderModel, target_start_ids
@@ -41,6 +40,7 @@ from wordprob.models.huggingface.tokenizer import (
     read_tokenizer,
 )
 from wordprob.models.huggingface.weights import check_index, check_layers, check_weights, read_weights
+from wordprob.models.protocol import Capabilities
 from wordprob.options import ModelOptions
 
 HUB_TIMEOUT_SECONDS = 10

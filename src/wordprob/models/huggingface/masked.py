@@ -17,10 +17,9 @@ from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, UnsupportedError
 from wordprob.models import threads
 from wordprob.models.batching import padded_batches
-from wordprob.models.capabilities import NO_NEXT_TOKEN, Capabilities
 from wordprob.models.huggingface.forward import Forward
 from wordprob.models.huggingface.tokenizer import HFTokenizer
-from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.protocol import NO_NEXT_TOKEN, Capabilities, PrefixStates, Request, Scores
 
 RESERVED_POSITIONS = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "longformer": 2, "mpnet": 2}
 """Positions of the declared context that hold no token: some kinds count positions from the padding's id on."""

@@ -14,13 +14,19 @@ from wordprob.core.arrays import Ints
 from wordprob.core.atoms import Atoms
 from wordprob.errors import ModelError, listing
 from wordprob.models import threads
-from wordprob.models.capabilities import HALF_PRECISION_NATS, SINGLE_PRECISION_NATS, Capabilities
 from wordprob.models.huggingface import self_checks
 from wordprob.models.huggingface.forward import FIRST_IDS, Forward
 from wordprob.models.huggingface.head import Head, NotFiniteError, PendingScores
 from wordprob.models.huggingface.packed_cache import PackedCache
 from wordprob.models.huggingface.tokenizer import HFTokenizer
-from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.protocol import (
+    HALF_PRECISION_NATS,
+    SINGLE_PRECISION_NATS,
+    Capabilities,
+    PrefixStates,
+    Request,
+    Scores,
+)
 from wordprob.models.request_arrays import RequestArrays, ScoreArrays, ScoreBatches
 
 if TYPE_CHECKING:

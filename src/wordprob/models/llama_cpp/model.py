@@ -17,12 +17,11 @@ from wordprob.core.atoms import Atoms
 from wordprob.core.bounded_cache import BoundedCache
 from wordprob.errors import ModelError
 from wordprob.models.batching import group_by_prefix
-from wordprob.models.capabilities import Capabilities
 from wordprob.models.huggingface.tokenizer import HFTokenizer
 from wordprob.models.llama_cpp.kept_states import KeptStates
 from wordprob.models.llama_cpp.library import BATCH_TOKENS, LlamaContext, LlamaFile
 from wordprob.models.logit_rows import LogitReducer, NotFiniteRowError, ScoresBuilder
-from wordprob.models.protocol import PrefixStates, Request, Scores
+from wordprob.models.protocol import Capabilities, PrefixStates, Request, Scores
 
 CONTEXT_SEQUENCE, REST_SEQUENCE = 0, 1
 """The sequence that holds a context, and the one that goes on from it."""
