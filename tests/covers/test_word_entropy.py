@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import wordprob
 from wordprob.cli import cli
-from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
+from wordprob.core.entropy_bounds import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
 from wordprob.core.words import define
 from wordprob.errors import OptionError
 from wordprob.models.exact import END_OF_TEXT

@@ -29,7 +29,7 @@ MAX_LAST_CHARACTERS = 64
 """Characters before a place in a context among which the last cut before it is looked for."""
 
 
-class Head(NamedTuple):
+class ContextHead(NamedTuple):
     """The beginning of a context.
 
     Attributes
@@ -44,7 +44,7 @@ class Head(NamedTuple):
     stop: int
 
 
-NO_HEAD = Head(np.zeros(0, dtype=np.int64), 0)
+NO_HEAD = ContextHead(np.zeros(0, dtype=np.int64), 0)
 
 Cut = tuple[int, int]
 """Where the first part of a text ends, and where the rest begins."""
@@ -57,7 +57,7 @@ def heads_of(
     tokenizer: Tokenizer,
     max_text_tokens: int | None,
     looks_back: int = LEFT_CONTEXT_CHARACTERS,
-) -> list[Head]:
+) -> list[ContextHead]:
     """Return the head of each text's context; an empty one where the context is short, or is not that of other texts.
 
     Parameters
@@ -97,11 +97,11 @@ def _most_tokens(text: str, begin: int) -> float:
     return len(text.encode("utf-8", "surrogatepass")) + 1
 
 
-def _head(context: str, tokenizer: Tokenizer, looks_back: int) -> Head:
+def _head(context: str, tokenizer: Tokenizer, looks_back: int) -> ContextHead:
     if len(context) < MIN_CONTEXT_CHARACTERS:
         return NO_HEAD
     cut = _last_cut(context, len(context) - looks_back - LAST_WORD_CHARACTERS, tokenizer)
-    return NO_HEAD if cut is None else Head(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
+    return NO_HEAD if cut is None else ContextHead(tokenizer.encode([context[: cut[0]]])[0].ids, cut[1])
 
 
 def encode_sharing(tokenizer: Tokenizer, texts: Sequence[str], context_lengths: Sequence[int]) -> Sequence[Tokens]:

@@ -2,7 +2,7 @@
 
 For each word, the words that could have come in its place are searched for, the most probable first (the *head*). What
 the search did not expand is sampled from the model, with a fixed seed, and each word of the sample is scored. The
-arithmetic is in :mod:`wordprob.core.word_entropy`.
+arithmetic is in :mod:`wordprob.core.entropy_bounds`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wordprob.core.arrays import Floats, Ints
+from wordprob.core.entropy_bounds import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
 from wordprob.core.word_definition import WordDefinition
-from wordprob.core.word_entropy import PartlyKnown, entropy_bounds, entropy_estimate, rank_bounds
 from wordprob.covers.next_word_beginnings import Beginning, Children, NextTokenMasses
 from wordprob.covers.next_word_search import NextWordSearch
 from wordprob.errors import WordprobError
@@ -131,7 +131,7 @@ def _is_small(search: NextWordSearch) -> bool:
     return search.unopened <= SMALL_TAIL * search.event_mass
 
 
-def _distribution(search: NextWordSearch, head: _Head, sampled: Floats) -> NextWordDistribution:
+def _distribution(search: NextWordSearch, head: _FoundProbabilities, sampled: Floats) -> NextWordDistribution:
     unopened = search.unopened / search.event_mass
     not_found = 1.0 - float(head.low.sum())
     known = PartlyKnown(head.low, head.high, max(0.0, min(unopened, not_found)), min(1.0, search.heaviest_missing))
@@ -142,7 +142,7 @@ def _distribution(search: NextWordSearch, head: _Head, sampled: Floats) -> NextW
 
 
 @dataclass(frozen=True)
-class _Head:
+class _FoundProbabilities:
     """The probabilities of the words that were found, and of the end as the last one, and their bounds."""
 
     values: Floats
@@ -150,9 +150,9 @@ class _Head:
     high: Floats
 
 
-def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_Head]:
+def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_FoundProbabilities]:
     """Return the heads; words of which more may be missing than a negligible share are scored as usual."""
-    heads: list[_Head] = []
+    heads: list[_FoundProbabilities] = []
     examples: list[tuple[NextWordSearch, str]] = []
     places: list[tuple[int, int]] = []
     for number, search in enumerate(searches):
@@ -164,7 +164,7 @@ def _heads(runner: SearchRunner, searches: Sequence[NextWordSearch]) -> list[_He
                 places.append((number, place))
         low = np.append(masses / search.event_mass, search.end_probability)
         high = np.append((masses + counted + error + missing) / search.event_mass, search.end_probability)
-        heads.append(_Head(low.copy(), low, high))
+        heads.append(_FoundProbabilities(low.copy(), low, high))
     for (number, place), probability in zip(places, runner.score_words(examples), strict=True):
         if not math.isnan(probability):
             for values in (heads[number].values, heads[number].low, heads[number].high):

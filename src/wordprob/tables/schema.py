@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from wordprob.core.arrays import Bools, Floats, Ints, cumulative_offsets
+from wordprob.core.entropy_bounds import check_order
 from wordprob.core.text import Document
-from wordprob.core.word_entropy import check_order
 from wordprob.errors import OptionError, did_you_mean
 from wordprob.tables.word_level_columns import WORD_LEVEL, WordLevel, is_word_level
 
