@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import wordprob
 from all_sequences import AllSequences
 from brute_force import contexts_over
-from flat_lm import FlatLM
+from flat_lm import FlatLM, with_start
 from random_lm import RandomLM
 from tiny_models import build
 from wordprob import runs
@@ -413,17 +413,9 @@ def test_continuations_have_the_values_of_whole_texts(leaky):
     np.testing.assert_allclose(found["surprisal_all"], whole["surprisal_all"], rtol=1e-12)
 
 
-def test_tokenizers_that_drop_white_space_have_no_values(tokenizer_of):
-    scorer = wordprob.Scorer(FlatLM(tokenizer_of("small-openai-gpt")))
-    table = scorer.score("She saw it", spellings="all").to_pandas()
-    assert table["surprisal"].notna().any()
-    assert table["surprisal_all"].isna().all()
-    assert table["note"].str.contains("other spellings are not known").all()
-
-
 def test_a_text_on_a_row_says_why_it_has_no_value(tokenizer_of):
-    table = pd.DataFrame({"text": ["", "She saw"]})
-    scorer = wordprob.Scorer(FlatLM(tokenizer_of("small-openai-gpt")))
+    table = pd.DataFrame({"text": ["", "☃ ☃☃"]})
+    scorer = wordprob.Scorer(RandomLM(with_start(tokenizer_of("small-openai-gpt"))))
     scored = wordprob.score_table(table, scorer, text_column="text", spellings="all").to_pandas()
     assert scored["surprisal_all"].isna().all()
     assert "2 of its words: " in scored["note"][1]
@@ -494,7 +486,7 @@ def test_the_plan_follows_the_observed_tokens(leaky):
     plan = prepare(leaky, LEAKY_TEXTS).search_plan
     pieces = leaky.model.tokenizer.vocabulary.token_bytes
     n_followed = 0
-    for search, row, first, stop in zip(*plan.whole, strict=True):
+    for search, row, first, stop in zip(*plan.whole[:4], strict=True):
         word = plan.words[search]
         start = plan.start_rows[search] - word.first_row
         position = sum(len(pieces[token]) for token in word.observed[:start])

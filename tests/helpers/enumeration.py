@@ -85,7 +85,12 @@ class Sequence(NamedTuple):
 
 
 class Enumeration:
-    """All texts of a model, and what a word definition makes of them."""
+    """All texts of a model, and what a word definition makes of them.
+
+    ``following`` are the characters that are tried behind a place, to see what the tokeniser writes before them.
+    """
+
+    following = ALPHABET
 
     def __init__(self, model, definition):
         self._model = model
@@ -130,7 +135,7 @@ class Enumeration:
         """Return how the tokeniser begins the texts of an event."""
         if not left:
             return {()}
-        rests = ["".join(rest) for size in range(LONGEST_REST + 1) for rest in product(ALPHABET, repeat=size)]
+        rests = ["".join(rest) for size in range(LONGEST_REST + 1) for rest in product(self.following, repeat=size)]
         texts = [left + rest for rest in rests if self.is_in(left + rest, len(left))]
         covers = set()
         for text in texts:

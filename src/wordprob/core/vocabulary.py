@@ -166,6 +166,18 @@ class Vocabulary:
         """What the model sees before every text: the start token, if there is one, and the opening."""
         return self.opening if self.start is None else (self.start, *self.opening)
 
+    @cached_property
+    def leaves_out_space(self) -> bool:
+        """Whether tokens bear marks instead of white space."""
+        return bool(self.marked.any() or self.spaced.any())
+
+    def shown_marks(self, token: int) -> tuple[str, str]:
+        """Return the marks before and after a token that stand for no text, as the tokenizer writes them."""
+        name = self.tokens[token]
+        before = "##" if self.convention == "##" and name.startswith("##") else ""
+        after = next((mark for mark in ("</w>", "@@") if self.convention.endswith(mark) and name.endswith(mark)), "")
+        return before, after
+
     @property
     def size(self) -> int:
         """Number of ids the tokenizer knows."""

@@ -14,7 +14,7 @@ up, and tokens that lead to other open states, each by itself; all others lead o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from wordprob.core.arrays import Floats, Ints, concat_ints
 from wordprob.core.atoms import Atoms
 from wordprob.core.characters import Label, character_bytes, completions, is_cut_off
+from wordprob.core.pretoken_edges import OPTIONAL_EDGE
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.core.word_definition import WordDefinition
 from wordprob.covers.joined_tokens import JoinedTokens
@@ -162,10 +163,13 @@ class Ending(NamedTuple):
         The labels that end it; ``None`` if anything may follow.
     undecided
         The labels after which one would have to read on.
+    after_mark
+        What ends it if its last token has a mark at which a pre-token ends; ``None`` if no token has one.
     """
 
     labels: frozenset[Label] | None
     undecided: frozenset[Label] = frozenset()
+    after_mark: Ending | None = None
 
 
 class Outcome(IntEnum):
@@ -232,10 +236,10 @@ class Transitions:
     def __post_init__(self) -> None:
         self.keys = np.array([*self.tokens, *(-id(ids) for ids in self.sums)], dtype=np.int64)
 
-    def place_of(self, token: int) -> int:
-        """Return where a token that stays inside the word stands; -1 if it is none of these."""
+    def place_of(self, token: int, outcomes: Collection[Outcome] = (Outcome.INSIDE,)) -> int:
+        """Return where a token stands that stays inside the word, or leads to these outcomes; -1 if there is none."""
         place = self.tokens.index(token) if token in self.tokens else -1
-        return place if place >= 0 and self.outcomes[place] == Outcome.INSIDE else -1
+        return place if place >= 0 and self.outcomes[place] in outcomes else -1
 
     def restricted_to(self, tokens: frozenset[int]) -> Transitions:
         """Return the transitions by these tokens alone."""
@@ -262,13 +266,13 @@ class ObservedPath(NamedTuple):
         Those at the beginning, and after each of the observed tokens that stays inside the word.
     observed
         Which of these transitions is by the observed token; -1 if it reaches over the word's end, or none is known.
-    is_whole
-        Whether the observed tokens end with the word.
+    whole
+        The state after the observed tokens, if they end with the word.
     """
 
     transitions: tuple[Transitions, ...]
     observed: tuple[int, ...]
-    is_whole: bool
+    whole: Transitions | None = None
 
 
 class NeededLists(NamedTuple):
@@ -462,14 +466,19 @@ class WordEvent(BoundaryEvent):
         super().__init__(atoms, cut_off_tokens, ending)
         self._trie = trie
         self._joined = joined
-        self._known: dict[bytes, Transitions] = {b"": self.whole}
+        self._ended: dict[bytes, Transitions] = {b"": self.whole}
+        """The states after the whole word, by what is left of it as it is read."""
+        if ending.after_mark is not None:
+            after_mark = BoundaryEvent(atoms, cut_off_tokens, ending.after_mark)
+            self._ended = {b"": after_mark.whole, OPTIONAL_EDGE: self.whole}
+        self._known: dict[bytes, Transitions] = dict(self._ended)
 
     def inside(self, rest: bytes) -> Transitions:
         """Return the transitions before the rest of a word."""
         transitions = self._known.get(rest)
         if transitions is None:
             if len(self._known) > MAX_CACHED_STATES:
-                self._known = {b"": self.whole}
+                self._known = dict(self._ended)
             transitions = self._known[rest] = self._find_inside(rest)
         return transitions
 
@@ -480,13 +489,13 @@ class WordEvent(BoundaryEvent):
 
     def _find_inside(self, rest: bytes) -> Transitions:
         ending = self.ending
-        matches = list(self._trie.matches(rest))
-        n_written = sum(size == len(rest) for _, size in matches) if ending.labels is None else 0
+        # Those that write the word, if anything may follow it, are the last ones.
+        matches = sorted(self._trie.matches(rest), key=lambda match: self._is_in(rest[match[1] :]))
+        n_written = sum(self._is_in(rest[size:]) for _, size in matches)
         cut_off: list[tuple[int, bytes]] = []
         ending_ids: list[int] = []
         undecided_ids: list[int] = []
-        for beyond in self._joined.continuations_after(rest):
-            tokens = self._trie.ids(rest + beyond)
+        for beyond, tokens in self._trie.reaching_over(rest, self._joined.continuations_after):
             if ending.labels is None:
                 ending_ids += tokens
             elif is_cut_off(beyond):
@@ -497,7 +506,6 @@ class WordEvent(BoundaryEvent):
                     ending_ids += tokens
                 elif label in ending.undecided:
                     undecided_ids += tokens
-        # The shortest matches come first, so that those that write the word are the last ones.
         n_inside = len(matches) - n_written
         return Transitions(
             event=self,
@@ -508,6 +516,10 @@ class WordEvent(BoundaryEvent):
             outcomes=_outcomes(n_inside, len(cut_off), n_written, len(ending_ids) > 0, len(undecided_ids) > 0),
             rest=rest,
         )
+
+    def _is_in(self, rest: bytes) -> bool:
+        """Return True if the word is written when this is left of it, and anything may follow."""
+        return rest in self._ended and self._ended[rest].event.ending.labels is None
 
     def along(self, transitions: Transitions, tokens: tuple[int, ...]) -> ObservedPath:
         """Return where observed tokens lead, the first of which may be by one of these transitions."""
@@ -521,14 +533,14 @@ class WordEvent(BoundaryEvent):
         observed: list[int] = []
         for token in (*tokens, -1):
             if transitions.is_whole:
-                return ObservedPath(tuple(passed), tuple(observed), is_whole=True)
+                return ObservedPath(tuple(passed), tuple(observed), transitions)
             place = transitions.place_of(token)
             passed.append(transitions)
             observed.append(place)
             if place < 0:
                 break
             transitions = self.after(transitions, place)
-        return ObservedPath(tuple(passed), tuple(observed), is_whole=False)
+        return ObservedPath(tuple(passed), tuple(observed))
 
 
 class WordEvents:

@@ -15,12 +15,14 @@ import numpy as np
 
 from wordprob.core.alignment import Alignment
 from wordprob.core.arrays import Bools, Ints, concat_ranges, cumulative_offsets, segment_sums
+from wordprob.core.characters import is_white_space
+from wordprob.core.pretoken_edges import EDGE, OPTIONAL_EDGE, pieces_as_read
 from wordprob.core.vocabulary import Vocabulary
 from wordprob.covers.branches import Branches
-from wordprob.covers.events import Ending, ObservedPath, Transitions, WordEvent, WordEvents, needed_lists
+from wordprob.covers.events import Ending, ObservedPath, Outcome, Transitions, WordEvent, WordEvents, needed_lists
 from wordprob.covers.search import Searched
 
-REWRITTEN = "the tokeniser does not read this word as tokens of its own with white space: other spellings are not known"
+REWRITTEN = "the tokeniser does not read this word as tokens of its own: other spellings are not known"
 
 NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -47,13 +49,14 @@ class Tail(NamedTuple):
 class WholePaths(NamedTuple):
     """Words that the observed tokens write: their searches, the rows after them, and which known prefixes lead there.
 
-    The known prefixes are those from ``first`` up to ``stop``.
+    The known prefixes are those from ``first`` up to ``stop``; ``transitions`` are the states after the words.
     """
 
     search: Ints
     row: Ints
     first: Ints
     stop: Ints
+    transitions: list[Transitions]
 
 
 @dataclass
@@ -95,7 +98,7 @@ class SearchPlan:
     transitions: list[Transitions] = field(default_factory=list)
     path_firsts: Ints = field(default_factory=lambda: NO_INTS)
     observed_masses: Ints = field(default_factory=lambda: NO_INTS)
-    whole: WholePaths = field(default_factory=lambda: WholePaths(NO_INTS, NO_INTS, NO_INTS, NO_INTS))
+    whole: WholePaths = field(default_factory=lambda: WholePaths(NO_INTS, NO_INTS, NO_INTS, NO_INTS, []))
     tails: list[Tail] = field(default_factory=list)
     rows: Ints = field(default_factory=lambda: NO_INTS)
     lists: Ints = field(default_factory=lambda: NO_INTS)
@@ -129,6 +132,7 @@ class SearchPlanner:
         self._branches = branches
         self._by_boundary = branches_by_boundary(branches)
         self._has_start = has_start
+        self._has_marks = bool(vocabulary.marked.any())
         self._plan = SearchPlan()
         # Observed paths, and those that are no longer than one known prefix: the search and the first row of each.
         self._paths: list[ObservedPath] = []
@@ -141,17 +145,27 @@ class SearchPlanner:
         self._data: bytes = alignment.batch.utf8
         self._text_begins: list[int] = alignment.batch.byte_offsets[alignment.batch.text_starts[:-1]].tolist()
         self._positions = row_positions(vocabulary, alignment)
-        for text in np.flatnonzero(~alignment.exact).tolist():
+        self._is_rewritten: Bools = ~alignment.exact | vocabulary.leaves_out_space
+        for text in np.flatnonzero(self._is_rewritten).tolist():
             self._add_rewritten(text)
 
     def _add_rewritten(self, text: int) -> None:
         """Take a text that the tokenizer rewrites as its tokens write it."""
         ids = self._alignment.tokens_of_text(text).tolist()
         pieces = [self._vocabulary.token_bytes[token] for token in ids]
+        if self._vocabulary.leaves_out_space:
+            pieces = pieces_as_read(self._vocabulary, ids, self._after_space(text))
         begin = self._text_begins[text] = len(self._data)
         first_row = self._alignment.token_offset_list[text] + text
         self._positions[first_row : first_row + len(ids) + 1] = begin + cumulative_offsets(map(len, pieces))
         self._data += b"".join(pieces)
+
+    def _after_space(self, text: int) -> list[bool]:
+        """Return for each token of a text whether white space stands before it."""
+        batch, offsets = self._alignment.batch, self._alignment.token_offset_list
+        starts = self._alignment.token_starts[offsets[text] : offsets[text + 1]]
+        characters = np.searchsorted(batch.byte_offsets, starts, side="right") - 1
+        return [place > 0 and is_white_space(batch.text[place - 1]) for place in characters.tolist()]
 
     def plan(self) -> SearchPlan:
         """Return the plan for the words that were added."""
@@ -165,9 +179,14 @@ class SearchPlanner:
         plan.searches = np.repeat(searches, lengths)
         plan.known_rows = concat_ranges(rows, lengths)
         plan.path_firsts = np.repeat(offsets[:-1], lengths)
-        is_whole = np.array([path.is_whole for path in self._paths], dtype=bool)
-        whole = (searches, rows + lengths, offsets[:-1], offsets[1:])
-        plan.whole = WholePaths(*(column[is_whole] for column in whole))
+        is_whole = np.array([path.whole is not None for path in self._paths], dtype=bool)
+        plan.whole = WholePaths(
+            search=searches[is_whole],
+            row=(rows + lengths)[is_whole],
+            first=offsets[:-1][is_whole],
+            stop=offsets[1:][is_whole],
+            transitions=[path.whole for path in self._paths if path.whole is not None],
+        )
 
         plan.transitions = [transitions for path in self._paths for transitions in path.transitions]
         counts = np.array([len(transitions.outcomes) for transitions in plan.transitions], dtype=np.int64)
@@ -208,10 +227,10 @@ class SearchPlanner:
         ends = alignment.batch.byte_offsets[alignment.ends[words]]
         begun = np.searchsorted(alignment.token_starts, ends)
         stop_tokens = np.minimum(begun, alignment.token_offsets[texts + 1])
-        is_rewritten = ~alignment.exact[texts]  # such words end with a token
+        is_rewritten = self._is_rewritten[texts]  # such words end with a token
         stop_tokens[is_rewritten] = alignment.stop_tokens[words[is_rewritten]]
         ends[is_rewritten] = self._positions[stop_tokens + texts][is_rewritten]
-        targets = map(self._bytes, texts.tolist(), origins.tolist(), ends.tolist())
+        targets = map(self._target, texts.tolist(), origins.tolist(), ends.tolist())
         observed = map(self._ids.__getitem__, map(slice, (first_rows - texts).tolist(), stop_tokens.tolist()))
         return map(Searched, words.tolist(), texts.tolist(), first_rows.tolist(), observed, targets)
 
@@ -228,7 +247,7 @@ class SearchPlanner:
                 self._add_tail(search, event, row, rest, branch)
                 continue
             transitions = self._by_branch(event.inside(rest), branch)
-            path = ObservedPath((transitions,), (-1,), is_whole=False)
+            path = ObservedPath((transitions,), (-1,))
             if row == start_row and not has_start:
                 path = event.along(transitions, word.observed[row - word.first_row :])
             self._add_path(search, row, path)
@@ -249,17 +268,24 @@ class SearchPlanner:
     def _add_tail(self, search: int, event: WordEvent, row: int, rest: bytes, branch: int) -> None:
         """Set out from another spelling of the word before that has several tokens, if it agrees with the text."""
         tail = self._branches.tails[branch]
-        written = b"".join(self._vocabulary.token_bytes[token] for token in tail.ids)
-        if rest.startswith(written):
-            transitions = event.inside(rest[len(written) :])
-            if tail.last_ids and not transitions.is_whole:
-                transitions = transitions.restricted_to(frozenset(tail.last_ids))
-            self._plan.tails.append(Tail(search, row, tail.ids, transitions, branch))
+        transitions = event.inside(rest)
+        for token in tail.ids:
+            place = transitions.place_of(token, (Outcome.INSIDE, Outcome.WRITTEN))
+            if place < 0:
+                return
+            transitions = event.after(transitions, place)
+        if tail.last_ids and not transitions.is_whole:
+            transitions = transitions.restricted_to(frozenset(tail.last_ids))
+        self._plan.tails.append(Tail(search, row, tail.ids, transitions, branch))
 
-    def _bytes(self, text: int, origin: int, end: int) -> bytes:
-        """Return the bytes of a text between two positions; a space put before the text counts."""
+    def _target(self, text: int, origin: int, end: int) -> bytes:
+        """Return the bytes of a text between two positions; a space put before the text counts.
+
+        Where tokens have marks at ends of pre-tokens, the last one may have such a mark or not.
+        """
         begin = self._text_begins[text]
-        return self._data[origin:end] if origin >= begin else b" " + self._data[begin:end]
+        target = self._data[origin:end] if origin >= begin else b" " + self._data[begin:end]
+        return target.rstrip(EDGE + OPTIONAL_EDGE) + OPTIONAL_EDGE if self._has_marks else target
 
 
 def row_positions(vocabulary: Vocabulary, alignment: Alignment) -> Ints:

@@ -258,7 +258,10 @@ class SpellingFinder:
 
     def boundary(self, left: str, word: str, last_token: int) -> frozenset[Label] | None:
         """Return the labels whose mass is B after ``word`` when this is its last token; ``None`` for B = 1."""
-        closed = bool(self._vocabulary.marked[last_token])
+        return self.boundary_after(left, word, closed=bool(self._vocabulary.marked[last_token]))
+
+    def boundary_after(self, left: str, word: str, closed: bool) -> frozenset[Label] | None:
+        """Return the same for a last token that closes a pre-token by a mark, or does not."""
         if not self._definition.ends_by_rule:
             return self._anything_but_end if self._adds_space and is_white_space(word[-1:]) else None
         if closed and self._vocabulary.mark_is_space:

@@ -118,8 +118,8 @@ def _begin(
 
     begins = plan.whole.row - (plan.whole.stop - plan.whole.first)
     is_seen = contexts.are_same(begins, plan.whole.row)
-    searches, rows, firsts, stops = (column[is_seen] for column in plan.whole)
-    after_words = [plan.events[number].whole for number in searches.tolist()]
+    searches, rows, firsts, stops = (column[is_seen] for column in plan.whole[:4])
+    after_words = [plan.whole.transitions[number] for number in np.flatnonzero(is_seen).tolist()]
     whole = Prefixes.scored(searches, rows, segment_sums(observed, firsts, stops), after_words)
     boundaries = prepared.alignment.boundary_after[plan.word_numbers[searches]]
     search.open_whole(whole, collected.boundary_masses[boundaries])

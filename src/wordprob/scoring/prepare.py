@@ -18,7 +18,7 @@ from wordprob.core.word_definition import LEFT_CONTEXT_CHARACTERS, WordDefinitio
 from wordprob.covers.events import BoundaryEvents, CutOffTokens, Ending, WordEvents
 from wordprob.covers.search_plan import REWRITTEN, SearchPlanner
 from wordprob.covers.spellings import SpellingFinder
-from wordprob.covers.token_trie import token_trie_of
+from wordprob.covers.token_trie import trie_as_read
 from wordprob.errors import InputError
 from wordprob.models.protocol import Tokenizer
 from wordprob.scoring.passages import Chunk, Passage
@@ -150,16 +150,20 @@ class TextPreparer:
         sets = np.array([self._sets.number(ending.labels) for ending in endings], dtype=np.int64)
         return sets[numbers]
 
-    def _endings(self, alignment: Alignment, rule: WordDefinition, words: Ints) -> tuple[list[Ending], Ints]:
+    def _endings(
+        self, alignment: Alignment, rule: WordDefinition, words: Ints, is_closed: Bools | None = None
+    ) -> tuple[list[Ending], Ints]:
         """Return what may end these words, and for each of them the number of what ends it.
 
         Words of one group and one kind of last token share it. Words that end by no rule may be followed by anything,
-        or by anything but the end.
+        or by anything but the end. ``is_closed`` says which words have a mark at their end; by default those of which
+        the last token has one.
         """
-        last_tokens = alignment.ids[alignment.stop_tokens[words] - 1]
+        if is_closed is None:
+            is_closed = self._vocabulary.marked[alignment.ids[alignment.stop_tokens[words] - 1]]
         if rule.ends_by_rule:
             groups = rule.boundary_groups(alignment.batch, alignment.starts[words], alignment.ends[words])
-            groups = self._told_apart_by_marks(alignment, words, groups)
+            groups = self._told_apart_by_marks(alignment, words, groups, is_closed)
         else:
             last_characters = [alignment.batch.text[end - 1] for end in alignment.ends[words].tolist()]
             groups = np.array([is_white_space(character) for character in last_characters], dtype=np.int64)
@@ -170,13 +174,13 @@ class TextPreparer:
         for group in np.flatnonzero(np.bincount(groups)).tolist():
             example = first_of_group[group]
             left, word = _left_and_word(alignment, int(words[example]))
-            labels = self.finder(rule).boundary(left, word, int(last_tokens[example]))
+            labels = self.finder(rule).boundary_after(left, word, bool(is_closed[example]))
             undecided = frozenset() if labels is None else rule.undecided(left, word, self.atoms.labels)
             number_of_group[group] = len(endings)
             endings.append(Ending(labels, undecided))
         return endings, number_of_group[groups]
 
-    def _told_apart_by_marks(self, alignment: Alignment, words: Ints, groups: Ints) -> Ints:
+    def _told_apart_by_marks(self, alignment: Alignment, words: Ints, groups: Ints, is_marked: Bools) -> Ints:
         """Return groups of words of which those whose last token has an end-of-word mark are apart.
 
         Whether a mark stands for white space depends on the class of the character before it.
@@ -184,7 +188,6 @@ class TextPreparer:
         if not self._vocabulary.marked.any():
             return groups
         last_classes = character_classes(alignment.batch).last[alignment.ends[words] - 1].astype(np.int64)
-        is_marked = self._vocabulary.marked[alignment.ids[alignment.stop_tokens[words] - 1]]
         kinds = np.where(is_marked, 1 + last_classes, 0)
         n_kinds = int(kinds.max(initial=0)) + 1
         told_apart: Ints = np.unique(n_kinds * groups + kinds, return_inverse=True)[1]
@@ -242,11 +245,11 @@ class TextPreparer:
         has_start = prepared.boundary_sets != BoundarySets.NOTHING
         planner = SearchPlanner(self._vocabulary, alignment, prepared.branches, has_start)
         # Of a text that the tokenizer rewrites, the event is over the text as it is read, token by token.
-        keeps_space = not (self._vocabulary.spaced.any() or self._vocabulary.marked.any())
         is_silent = (self._vocabulary.lengths[alignment.ids] == 0).astype(np.float64)  # the unknown token
         is_written = segment_sums(is_silent, alignment.first_tokens, alignment.stop_tokens) == 0.0
         is_read = is_written & (alignment.cuts == Cut.CLEAN)
-        is_known = keeps_space & (alignment.exact[alignment.text_of_word] | is_read)
+        is_exact = alignment.exact[alignment.text_of_word] & (not self._vocabulary.leaves_out_space)
+        is_known = is_exact | is_read
         for rule, words in rules:
             after = alignment.boundary_after[words]
             is_missing = prepared.missing[after - 1] | prepared.missing[after]
@@ -254,13 +257,21 @@ class TextPreparer:
             for word in words[wanted & ~is_known[words]].tolist():
                 prepared.add_note(word, REWRITTEN)
             searched = words[wanted & is_known[words]]
-            endings, numbers = self._endings(alignment, rule, searched)
-            planner.add(searched, [endings[number] for number in numbers.tolist()], self._events_of(rule))
+            planner.add(searched, self._either_ending(alignment, rule, searched), self._events_of(rule))
         prepared.search_plan = planner.plan()
+
+    def _either_ending(self, alignment: Alignment, rule: WordDefinition, words: Ints) -> list[Ending]:
+        """Return what ends each word, whether its last token has a mark or not."""
+        endings, numbers = self._endings(alignment, rule, words, np.zeros(len(words), dtype=bool))
+        either = [endings[number] for number in numbers.tolist()]
+        if not self._vocabulary.marked.any():
+            return either
+        closed, numbers = self._endings(alignment, rule, words, np.ones(len(words), dtype=bool))
+        return [each._replace(after_mark=closed[number]) for each, number in zip(either, numbers.tolist(), strict=True)]
 
     def _events_of(self, rule: WordDefinition) -> WordEvents:
         if rule.name not in self._word_events:
-            trie = token_trie_of(self._vocabulary, len(self.atoms.atom_of_token))
+            trie = trie_as_read(self._vocabulary, len(self.atoms.atom_of_token))
             joined = self.finder(rule).joined
             self._word_events[rule.name] = WordEvents(trie, joined, self.atoms, self._cut_off_tokens)
         return self._word_events[rule.name]

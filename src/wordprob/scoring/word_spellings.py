@@ -43,9 +43,9 @@ class Spelling(NamedTuple):
     Attributes
     ----------
     tokens
-        Its tokens as text, the white space before the word included. Tokens for single bytes are ``<0x78>``, characters
-        that cannot be seen ``<U+00A0>``. The last token may hold what ends the word, too; it is ``…`` where several
-        spellings are counted together that differ in it.
+        Its tokens as text, the white space before the word and marks (``</w>``, ``##``) included. Tokens for single
+        bytes are ``<0x78>``, characters that cannot be seen ``<U+00A0>``. The last token may hold what ends the word,
+        too; it is ``…`` where several spellings are counted together that differ in it.
     ids
         Their ids, without a last one that differs.
     probability
@@ -251,11 +251,14 @@ def _token_text(vocabulary: Vocabulary, token: int) -> str:
     """Return a token as text that can be told from others.
 
     One that stands for a single byte is as the tokenizer writes it, and a character that cannot be seen has its number.
+    Marks that stand for no text are shown.
     """
     if BYTE_TOKEN.fullmatch(vocabulary.tokens[token]):
         return vocabulary.tokens[token]
     text = vocabulary.token_bytes[token].decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() or c in SHOWN_SPACES else f"<U+{ord(c):04X}>" for c in text)
+    shown = "".join(c if c.isprintable() or c in SHOWN_SPACES else f"<U+{ord(c):04X}>" for c in text)
+    before, after = vocabulary.shown_marks(token)
+    return before + shown + after
 
 
 class _OwnSpellings:
