@@ -113,6 +113,17 @@ def test_all_spellings_are_all_sequences(family, definition, context):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_spans_are_all_sequences_that_begin_so(family):
+    scorer, truth = judged(family, "whitespace")
+    texts = math.fsum(each.probability for each in truth.sequences)
+    options = {"boundary": "none", "unit": "nats", "spellings": "all", "tolerance": 1e-12, "max_open": EXHAUSTED}
+    for span in ("a", "ab", "ab.", "b..", "ba", "."):
+        mass = math.fsum(each.probability for each in truth.sequences if each.text.startswith(span))
+        row = scorer.score(span, "whitespace", **options).to_pandas().iloc[-1]
+        assert row["surprisal_all"] == pytest.approx(-math.log(mass / texts), abs=EXACT)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_other_spellings_count(family):
     """The texts are not all written in one way."""
     _, truth = judged(family, "whitespace")
