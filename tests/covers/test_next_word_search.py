@@ -110,3 +110,16 @@ def test_the_model_is_asked_once_about_a_context(load_model):
     assert not {own[:size] for size in range(len(task.search.root), len(own) + 1)} & set(asked)
     assert len(set(asked)) == len(asked)
     assert len(asked) + len(own) - len(task.search.root) + 1 == task.search.opened == 60
+
+
+@pytest.mark.parametrize("definition", ["whitespace", "punctuation"])
+@pytest.mark.parametrize("context", ["私は", "मैं घर", "мы", "in é"])
+@pytest.mark.parametrize("name", ["small-bow", "small-eow", "small-llama2"])
+def test_what_is_found_and_what_is_left_make_up_one(load_model, name, context, definition):
+    """A token that continues the context's last word is not in the event, even if it holds only part of a character."""
+    ((task,),) = SearchRunner(load_model(name), define(definition)).run([context], lambda _: False, 30)
+    search = task.search
+    found = sum(word.mass for word in search.found.values()) / search.event_mass
+    counted = found + search.other_spellings / search.event_mass + search.end_probability
+    assert counted <= 1.0 + 1e-3
+    assert counted + search.unopened / search.event_mass >= 1.0 - 1e-3

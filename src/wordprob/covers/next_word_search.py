@@ -140,8 +140,10 @@ class NextWordSearch(ContextReader):
                 chosen.append(child)
             elif seen.word_end:
                 self._record(child.ids, seen.text, seen.word_end, child.mass)
-            elif seen.is_no_text:
-                self.other_spellings += child.mass
+            elif seen.is_no_text and len(self.text_of(children.parent)) > len(self.context):
+                self.other_spellings += (
+                    child.mass
+                )  # where the context's last word has ended: else it is not in the event
         return chosen
 
     def child(self, children: Children, place: int) -> Beginning:
