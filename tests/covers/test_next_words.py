@@ -345,3 +345,9 @@ def test_all_spellings_of_an_exact_language_are_its_own():
     np.testing.assert_allclose(every["probability_high"], own["probability"], atol=1e-12)
     with pytest.raises(OptionError, match="use own or all"):
         scorer.next_words("She", spellings="some")
+
+
+def test_a_text_where_a_table_is_meant():
+    result = CliRunner().invoke(cli, ["next", "She saw the"])
+    assert result.exit_code == 2
+    assert 'use --context "She saw the"' in result.output

@@ -103,6 +103,8 @@ def _contexts(table: Path | None, given: tuple[str, ...], context_column: str | 
         if chosen := [name for name in layout.changed() if name in TableLayout.reading]:
             raise click.UsageError(f"--{chosen[0].replace('_', '-')} is for a table; leave it out with --context.")
         return Contexts(list(given), prefix=layout.prefix)
+    if context_column is None and str(table) != STANDARD_OUTPUT and not table.exists():
+        raise click.UsageError(f"there is no file '{table}'. If this is a text so far, use --context \"{table}\".")
     if context_column is None:
         raise click.UsageError("specify --context-column, the column of the table that holds the texts so far.")
     if str(table) != STANDARD_OUTPUT:

@@ -279,7 +279,7 @@ class NextWordSearch(ContextReader):
 
         Everything that writes such a word begins with something that was not expanded. Two of these can belong to
         one word only if what one writes of the word begins with what the other does
-        (:mod:`wordprob.covers.word_parts`).
+        (:class:`wordprob.covers.next_tokens.WordParts`).
         """
         if self._heaviest_missing is None:
             heaviest, self._heaviest_chain = heaviest_chain(*self._bounds())
